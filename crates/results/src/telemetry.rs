@@ -105,7 +105,7 @@ pub fn read(path: &Path, mut each: impl FnMut(TelemetrySample)) -> Result<(), Re
 
 /// `None` where a column is missing or of another type.
 fn read_batch(batch: &RecordBatch, each: &mut impl FnMut(TelemetrySample)) -> Option<()> {
-    let text = |name| batch.column_by_name(name)?.as_string_opt::<i32>();
+    let text = |name| batch.column_by_name(name)?.as_string_view_opt();
     let at = batch.column_by_name("at_ns")?.as_primitive_opt::<Int64Type>()?;
     let value = batch.column_by_name("value")?.as_primitive_opt::<Float64Type>()?;
     let (side, name) = (text("side")?, text("name")?);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, BinaryArray, PrimitiveArray, RecordBatch};
+use arrow_array::{Array, BinaryViewArray, PrimitiveArray, RecordBatch};
 use ldplayer_core::{Fingerprint, Ignore, Message, compare};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -46,8 +46,8 @@ impl Kept {
         let Some(batch) = self.rows.next() else { return Ok(None) };
         let batch = batch.map_err(|error| ResultsError::parquet(&self.path)(error.into()))?;
         let index: &PrimitiveArray<UInt64Type> = self.column(&batch, COLUMNS[0])?;
-        let query: &BinaryArray = self.column(&batch, COLUMNS[1])?;
-        let response: &BinaryArray = self.column(&batch, COLUMNS[2])?;
+        let query: &BinaryViewArray = self.column(&batch, COLUMNS[1])?;
+        let response: &BinaryViewArray = self.column(&batch, COLUMNS[2])?;
         let row = |row: usize| Row {
             index: index.value(row),
             question: message(query, row).map_or(0, |query| compare::question(&query)),
@@ -63,6 +63,6 @@ impl Kept {
 }
 
 /// The message in a cell.
-fn message(cells: &BinaryArray, row: usize) -> Option<Message<'_>> {
+fn message(cells: &BinaryViewArray, row: usize) -> Option<Message<'_>> {
     cells.is_valid(row).then(|| Message::new(cells.value(row))).flatten()
 }
