@@ -130,12 +130,15 @@ fn place<'a>(name: &'a str, directory: &Path) -> Result<(&'a str, PathBuf), Clus
 async fn get_one(store: &ObjectStore, name: &str, file: PathBuf, room: &AtomicU64) -> Result<(), ClusterError> {
     file.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed(&file))?;
     let size = patiently(async || size(store, name).await).await?;
-    let is_taken = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(size)).is_ok();
-    if !is_taken {
-        let reason = format!("{} MB more do not fit on the disk: free space, or use another directory", size >> 20);
-        return Err(ClusterError::File { file, reason });
-    }
+    reserve(room, size, &file)?;
     patiently(async || fetch(store, name, size, &file).await).await
+}
+
+/// Takes room on the disk for a file before any of it is fetched.
+fn reserve(room: &AtomicU64, size: u64, file: &Path) -> Result<(), ClusterError> {
+    let taken = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(size));
+    let reason = || format!("{} MB more do not fit on the disk: free space, or use another directory", size >> 20);
+    taken.map(drop).map_err(|_| ClusterError::File { file: file.to_owned(), reason: reason() })
 }
 
 /// The octets of an object, as its sender claims.
@@ -237,6 +240,19 @@ mod tests {
             "noend",
         ];
         assert_eq!(taken.map(|file| is_data(Path::new(file))), [true, true, false, false, false, false, false]);
+    }
+
+    #[test]
+    fn files_that_claim_more_than_the_disk_has_are_refused_before_they_are_fetched() {
+        let (room, file) = (AtomicU64::new(10 << 20), Path::new("run/rows.parquet"));
+        for size in [4 << 20, 6 << 20, 0] {
+            reserve(&room, size, file).unwrap();
+        }
+        for size in [1, 3 << 20, u64::MAX] {
+            let said = reserve(&room, size, file).unwrap_err().to_string();
+            assert!(said.contains("run/rows.parquet") && said.contains(" MB more do not fit on the disk"), "{said}");
+        }
+        assert_eq!(room.into_inner(), 0);
     }
 
     #[test]
