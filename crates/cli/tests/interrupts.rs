@@ -173,3 +173,24 @@ fn an_interrupt_ends_a_replay_whose_trace_is_still_being_opened() {
     assert!(told.count() <= 1, "{said}");
     drop(writer);
 }
+
+/// Some kilobytes, of which the replay has read all or a part, and then nothing more.
+#[test]
+fn an_interrupt_ends_a_replay_whose_pipe_says_nothing_more() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    // The second is more than a pipe holds: what is written first has been read.
+    for (number, octets) in [4_000, 200_000].into_iter().enumerate() {
+        let (pipe, run) = (folder.path().join(format!("queries{number}")), folder.path().join(format!("run{number}")));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let server = Silent::start("udp");
+        let child = replay("udp", server.address(), &run).arg(&pipe).stderr(Stdio::piped()).spawn().unwrap();
+        let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
+        writer.write_all(&b"some.name.example A\n".repeat(octets / 20)).unwrap();
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{octets}: {said}");
+        drop(writer);
+    }
+}

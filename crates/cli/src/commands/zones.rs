@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod fetch;
+mod progress;
 mod sign;
 mod views;
 mod when;

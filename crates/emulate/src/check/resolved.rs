@@ -167,7 +167,7 @@ impl Resolved {
 }
 
 /// Serves the set in a testbed with a resolver that starts with an empty cache and does not validate, and asks it the questions of the sample;
-/// calls `progress` with the number settled. What was not asked when `stop` is set is left out.
+/// calls `progress` with the number settled and that of all. What was not asked when `stop` is set is left out.
 ///
 /// # Errors
 /// The set has no root zone, or server, resolver or testbed cannot be started.
@@ -176,7 +176,7 @@ pub fn resolve(
     kind: ResolverKind,
     sample: Sample,
     stop: &AtomicBool,
-    progress: impl FnMut(usize) + Send,
+    progress: impl FnMut(usize, usize) + Send,
 ) -> Result<Resolved, ResolveError> {
     if set.zone(&[0]).is_none() {
         return Err(ResolveError::NoRoot);
@@ -214,7 +214,7 @@ fn ask_in_testbed(
     kind: ResolverKind,
     questions: &[Question],
     stop: &AtomicBool,
-    mut progress: impl FnMut(usize) + Send,
+    mut progress: impl FnMut(usize, usize) + Send,
 ) -> Result<Vec<(usize, Settled)>, ResolveError> {
     let testbed = Testbed::up(&Plan::of(&set))?;
     let server = testbed.run("internet", || Server::start(set, &Options::default()))??;
@@ -222,7 +222,7 @@ fn ask_in_testbed(
     let ask = || {
         ask_each(LISTEN, questions, SETTINGS, stop, |number, octets| {
             settled.push((number, octets.and_then(Message::new).map(|message| (Said::of(&message), cause(&message)))));
-            progress(settled.len());
+            progress(settled.len(), questions.len());
             Ok(())
         })
     };

@@ -19,6 +19,7 @@ use ldplayer_net::clock;
 use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_trace::open;
 
+use super::progress::Progress;
 use super::when::When;
 use crate::commands::including::Including;
 use crate::commands::reading::Reading;
@@ -89,7 +90,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let signals = Signals::catch_or_end(Arc::default()).context("zones check: signals")?;
     if let (Some(kind), Some(sample)) = (args.resolver, sample) {
-        let resolved = resolve(set, kind, sample, signals.stop(), |_| {}).map_err(unresolved)?;
+        let mut progress = Progress::new();
+        let resolved =
+            resolve(set, kind, sample, signals.stop(), |done, all| progress.show(done, all)).map_err(unresolved)?;
         report.resolve(resolved, &args.directory);
     }
     print::print(&report, args.json, args.verbose)?;

@@ -2,12 +2,10 @@
 
 mod resolver;
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use ldplayer_core::Cidr;
@@ -21,9 +19,9 @@ use ldplayer_zone::harvest::{Journal, Outcome, Question, Questions, Settings, la
 
 use self::resolver::Resolver;
 use super::build;
+use super::progress::Progress;
 use crate::commands::reading::Reading;
 use crate::failure::Failure;
-use crate::printing::overwrite;
 
 /// Rounds in which what the zones still lack is asked for, beside the first.
 const PROBES: usize = 2;
@@ -230,9 +228,10 @@ impl Harvest<'_> {
         let mut asked = Asked::default();
         if !left.is_empty() {
             let resolver = Resolver::start(self.args, &self.next_record())?;
-            let mut progress = Progress::new(left.len());
+            let mut progress = Progress::new();
             let (settings, stop) = (self.args.settings(), self.signals.stop());
-            let result = ask(resolver.address, &left, settings, &mut journal, stop, |done| progress.show(done));
+            let result =
+                ask(resolver.address, &left, settings, &mut journal, stop, |done| progress.show(done, left.len()));
             journal.flush()?;
             resolver.finish()?;
             asked = result.map_err(failure)?;
@@ -264,26 +263,6 @@ impl Harvest<'_> {
             return Ok(None);
         }
         build::build(&self.build_args()).map(Some)
-    }
-}
-
-/// A line on a terminal, once a second.
-struct Progress {
-    all: usize,
-    shown: Instant,
-    terminal: bool,
-}
-
-impl Progress {
-    fn new(all: usize) -> Self {
-        Self { all, shown: Instant::now(), terminal: std::io::stderr().is_terminal() }
-    }
-
-    fn show(&mut self, done: usize) {
-        if self.terminal && self.shown.elapsed() >= Duration::from_secs(1) {
-            overwrite(format_args!("{done} of {} questions settled ", self.all));
-            self.shown = Instant::now();
-        }
     }
 }
 
