@@ -51,7 +51,7 @@ pub fn stderr() -> Screen<io::StderrLock<'static>> {
     Screen(io::stderr().lock())
 }
 
-/// Standard output as it is, locked: for what programs read, none of which is somebody else's text.
+/// Standard output without the filter, locked: for output that programs read. Callers escape text of others themselves.
 pub fn data() -> Output {
     Output(io::stdout().lock())
 }

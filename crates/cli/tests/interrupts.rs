@@ -174,7 +174,7 @@ fn an_interrupt_ends_a_replay_whose_trace_is_still_being_opened() {
     drop(writer);
 }
 
-/// Some kilobytes, of which the replay has read all or a part, and then nothing more.
+/// The pipe gives some kilobytes and stays open. The replay has read all or a part of them.
 #[test]
 fn an_interrupt_ends_a_replay_whose_pipe_says_nothing_more() {
     use std::io::Write;

@@ -11,7 +11,7 @@ pub struct Printable<T>(pub T);
 #[derive(Clone, Copy, Debug)]
 pub struct PrintableLines<T>(pub T);
 
-/// Shows JSON text: what a terminal would obey is escaped as JSON does (`\u001b`), so that it is the same value. Line ends stay.
+/// Shows JSON text with its control characters escaped by JSON's own rules (`\u001b`), so that the value is the same. Line ends stay.
 #[derive(Clone, Copy, Debug)]
 pub struct PrintableJson<T>(pub T);
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-/// Units, the largest first; the one of a size that is shown is the largest by which it is whole.
+/// Units, the largest first. A size is shown in the largest unit of which it is a whole multiple.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),

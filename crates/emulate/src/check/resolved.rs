@@ -59,7 +59,11 @@ impl Said {
     }
 
     fn words(self) -> String {
-        let records = if self.rcode == 0 && !self.has_records { " without records" } else { "" };
+        let records = match (self.rcode, self.has_records) {
+            (0, false) => " without records",
+            (1.., true) => " with records",
+            _ => "",
+        };
         rcode_name(self.rcode) + records
     }
 }
@@ -128,7 +132,7 @@ pub struct Resolved {
     pub silent: u64,
     /// Those that a resolver answered in the trace, too (RA): what a name server answers, such as a referral, is not what its clients get.
     pub compared: u64,
-    /// Those of them with the recorded response code, and with answer records where the recorded answer has some.
+    /// Those of them with the recorded response code, and with answer records if, and only if, the recorded answer has some.
     pub as_recorded: u64,
     /// The others, as `recorded, now`.
     pub differ: BTreeMap<String, u64>,
@@ -322,6 +326,9 @@ mod tests {
             differ,
             [("NOERROR, now NOERROR without records", 3), ("NOERROR, now SERVFAIL", 3), ("NOERROR, now no answer", 3)]
         );
+        // An alias that leads nowhere is NXDOMAIN with a CNAME record.
+        let [alias, none] = [true, false].map(|has_records| Said { rcode: 3, has_records }.words());
+        assert_eq!([alias.as_str(), none.as_str()], ["NXDOMAIN with records", "NXDOMAIN"]);
         assert_eq!(resolved.servfail, BTreeMap::from([("why".to_owned(), 3)]));
     }
 }
