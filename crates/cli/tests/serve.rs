@@ -273,9 +273,9 @@ fn views_are_without_the_records_that_bind_refuses() {
     let zone = scratch.path().join("example.zone");
     let text = fs::read_to_string(&zone).unwrap();
     for note in [
-        "; left out: alias.example. TXT: beside a CNAME record (RFC 1034 3.6.2)\n",
-        "; left out: *.deep.example. NS: name servers of a wildcard (RFC 4592 4.2)\n",
-        "; left out: example. CDS: no key of the zone has its algorithm (RFC 7344 4.1)\n",
+        "; left out: alias.example. TXT: bind: beside a CNAME record (RFC 1034 3.6.2)\n",
+        "; left out: *.deep.example. NS: bind: name servers of a wildcard (RFC 4592 4.2)\n",
+        "; left out: example. CDS: bind: no key of the zone has its algorithm (RFC 7344 4.1)\n",
     ] {
         assert!(text.contains(note), "{note}: {text}");
     }

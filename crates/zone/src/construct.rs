@@ -25,7 +25,7 @@ use ldplayer_core::name::Presentation;
 
 pub use choose::Policy;
 pub use report::{Conflict, Lame, LeftOut, Made, MadeKind, Reason, Report, Version};
-pub use stock::{Stock, refused};
+pub use stock::{Stock, without_refused};
 
 use crate::records::Records;
 use crate::rtype;

@@ -88,21 +88,11 @@ fn is_suffix(name: &[u8], octets: usize) -> bool {
 /// A zone has too many records to number.
 pub(super) fn refine(zones: &mut [BuiltZone], server: Stock, report: &mut Report) -> Result<(), TooMuch> {
     for zone in zones {
-        let reasons = refused(&zone.apex, &zone.records, server);
-        if reasons.iter().all(Option::is_none) {
-            continue;
-        }
-        let mut kept = Records::default();
-        for (record, reason) in zone.records.iter().zip(&reasons) {
-            match reason {
-                None => kept.push(record.owner, record.rtype, record.ttl, record.data).map_err(|_| TooMuch)?,
-                Some(reason) => {
-                    let mut one = LeftOut::new(record.owner, record.rtype, format!("{server}: {reason}"));
-                    one.zone = Presentation(&zone.apex).to_string();
-                    if report.leave_out(&one) {
-                        zone.left_out.push(one.to_string());
-                    }
-                }
+        let Some((kept, left_out)) = without_refused(&zone.apex, &zone.records, server)? else { continue };
+        for mut one in left_out {
+            one.zone = Presentation(&zone.apex).to_string();
+            if report.leave_out(&one) {
+                zone.left_out.push(one.to_string());
             }
         }
         zone.records = kept;
@@ -110,8 +100,31 @@ pub(super) fn refine(zones: &mut [BuiltZone], server: Stock, report: &mut Report
     Ok(())
 }
 
+/// The records of a zone without those that this server refuses it for, and what was left out; nothing where it takes all.
+///
+/// # Errors
+/// There are too many records to number.
+pub fn without_refused(
+    apex: &[u8],
+    records: &Records,
+    server: Stock,
+) -> Result<Option<(Records, Vec<LeftOut>)>, TooMuch> {
+    let reasons = refused(apex, records, server);
+    if reasons.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let (mut kept, mut left_out) = (Records::default(), Vec::new());
+    for (record, reason) in records.iter().zip(reasons) {
+        match reason {
+            None => kept.push(record.owner, record.rtype, record.ttl, record.data).map_err(|_| TooMuch)?,
+            Some(reason) => left_out.push(LeftOut::new(record.owner, record.rtype, format!("{server}: {reason}"))),
+        }
+    }
+    Ok(Some((kept, left_out)))
+}
+
 /// Why a server would refuse each record of a zone, or the zone for it; `None` for those that it takes.
-pub fn refused(apex: &[u8], records: &Records, server: Stock) -> Vec<Option<&'static str>> {
+fn refused(apex: &[u8], records: &Records, server: Stock) -> Vec<Option<&'static str>> {
     let about = About::of(apex, records);
     let mut reasons: Vec<_> = records.iter().map(|record| about.reason(&record, server)).collect();
     let changed: Vec<(&[u8], u16)> = records

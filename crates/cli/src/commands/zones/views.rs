@@ -8,14 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use ldplayer_core::name::Presentation;
 use ldplayer_core::text::counted;
 use ldplayer_emulate::serve::set;
 use ldplayer_emulate::views;
 use ldplayer_net::output::{self, Pending};
-use ldplayer_zone::construct::{Stock, refused};
-use ldplayer_zone::load::Reading;
-use ldplayer_zone::{Records, rtype, write};
+use ldplayer_zone::construct::{Stock, without_refused};
+use ldplayer_zone::{Records, write};
 
 use crate::commands::including::Including;
 use crate::commands::serve::{load, parse_listen};
@@ -62,7 +60,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     fs::create_dir_all(&args.output).with_context(|| unwritable(&file))?;
     let (mut instead, mut left_out) = (HashMap::new(), 0);
     for zone in set.zones() {
-        if let Some((records, notes)) = taken(zone.file(), zone.apex(), args.including.reading())? {
+        let records = set::records(zone.file(), args.including.reading())?;
+        if let Some((records, refused)) = without_refused(zone.apex(), &records, Stock::Bind)? {
+            let notes: Vec<String> = refused.iter().map(|one| format!("left out: {one}")).collect();
             let other = args.output.join(zone.file().file_name().unwrap_or_default());
             ensure_other(zone.file(), &other)?;
             save(&other, zone.apex(), &records, &notes).with_context(|| unwritable(&other))?;
@@ -90,28 +90,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         )?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The records of a zone without those that BIND refuses, and a line for each of these; nothing where it takes all.
-fn taken(file: &Path, apex: &[u8], reading: Reading) -> Result<Option<(Records, Vec<String>)>, Failure> {
-    let records = set::records(file, reading)?;
-    let reasons = refused(apex, &records, Stock::Bind);
-    if reasons.iter().all(Option::is_none) {
-        return Ok(None);
-    }
-    let (mut kept, mut notes) = (Records::default(), Vec::new());
-    for (record, reason) in records.iter().zip(reasons) {
-        match reason {
-            None => kept
-                .push(record.owner, record.rtype, record.ttl, record.data)
-                .map_err(|problem| anyhow!("{}: {problem}", file.display()))?,
-            Some(reason) => {
-                let (name, rtype) = (Presentation(record.owner), rtype::name_of(record.rtype));
-                notes.push(format!("left out: {name} {rtype}: {reason}"));
-            }
-        }
-    }
-    Ok(Some((kept, notes)))
 }
 
 /// A zone of the set is not replaced.
