@@ -137,11 +137,13 @@ pub enum Reason {
     HandshakeTimeout,
     /// The server sent too much that is of no use, so that the client closed the connection.
     Flooded,
+    /// No packet may come from the client's address, such as one of multicast.
+    ClientAddress,
 }
 
 impl Reason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::NoServer,
         Self::Transport,
         Self::Interrupted,
@@ -170,6 +172,7 @@ impl Reason {
         Self::Protocol,
         Self::HandshakeTimeout,
         Self::Flooded,
+        Self::ClientAddress,
     ];
 
     /// The word used in the run directory.
@@ -203,6 +206,7 @@ impl Reason {
             Self::Protocol => "protocol_error",
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Flooded => "flooded",
+            Self::ClientAddress => "client_address",
         }
     }
 }

@@ -421,10 +421,9 @@ impl fmt::Debug for Frames {
 }
 
 impl Outward {
-    /// The address to send from; one that no host may have is refused, as no server takes packets from there.
+    /// The address to send from.
     fn source(&self, source: Option<IpAddr>, server: SocketAddr) -> Result<IpAddr, Unput> {
-        let source = source.unwrap_or(self.nobody[usize::from(server.is_ipv6())]);
-        if is_of_a_host(source) { Ok(source) } else { Err(Unput::Never(Reason::NoSource)) }
+        usable(source.unwrap_or(self.nobody[usize::from(server.is_ipv6())])).map_err(Unput::Never)
     }
 
     fn template(&mut self, server: SocketAddr) -> &QueryTemplate {
@@ -474,12 +473,14 @@ fn tcp_config(interface: &Interface, worker: u16, workers: u16, settings: &Setti
     Config { mtu, seed, worker, workers, max_connections, delayed_ack_ns, ..Config::default() }
 }
 
-/// Whether a host may have the address: not "this network", multicast or broadcast (RFC 1122 §3.2.1.3, RFC 4291 §2.7).
-fn is_of_a_host(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => v4.octets()[0] != 0 && !v4.is_multicast() && !v4.is_broadcast(),
-        IpAddr::V6(v6) => !v6.is_unspecified() && !v6.is_multicast(),
-    }
+/// Refuses an address that no packet on a link may come from: "this network", loopback, multicast and broadcast (RFC 1122
+/// §3.2.1.3, RFC 4291 §2.5.3 and §2.7). The kernel drops such packets.
+fn usable(source: IpAddr) -> Result<IpAddr, Reason> {
+    let is_usable = match source {
+        IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127) && !v4.is_multicast() && !v4.is_broadcast(),
+        IpAddr::V6(v6) => !v6.is_unspecified() && !v6.is_loopback() && !v6.is_multicast(),
+    };
+    is_usable.then_some(source).ok_or(Reason::ClientAddress)
 }
 
 #[cfg(test)]
@@ -499,18 +500,20 @@ mod tests {
     }
 
     #[test]
-    fn clients_have_addresses_that_hosts_have() {
+    fn clients_have_addresses_that_packets_may_come_from() {
         for (address, expected) in [
             ("192.0.2.1", true),
             ("240.0.0.1", true),
             ("0.1.2.3", false),
+            ("127.0.0.1", false),
+            ("::1", false),
             ("224.0.0.1", false),
             ("255.255.255.255", false),
             ("2001:db8::1", true),
             ("::", false),
             ("ff02::1", false),
         ] {
-            assert_eq!(is_of_a_host(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(usable(address.parse().unwrap()).is_ok(), expected, "{address}");
         }
     }
 }

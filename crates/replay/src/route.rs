@@ -147,6 +147,8 @@ pub struct Route {
 pub struct Router {
     sources: Sources,
     directory: Directory,
+    /// Whether packets come by a link, on which none has an address of loopback.
+    over_link: bool,
     /// Shared sockets that clients are spread over, for servers of IPv4 and of IPv6.
     spread: [u32; 2],
     /// Maximum number of clients' own sockets, for servers of IPv4 and of IPv6.
@@ -166,7 +168,13 @@ impl Router {
         let directory = Directory::new(targets, ports);
         let spread = [false, true].map(|v6| sources.spread(v6));
         let most = [max_sockets.max(1); 2];
-        Self { sources, directory, spread, most, routed: [0; 2], clients: HashMap::default(), is_new: false, shared: 0 }
+        let clients = HashMap::default();
+        Self { sources, directory, over_link: false, spread, most, routed: [0; 2], clients, is_new: false, shared: 0 }
+    }
+
+    /// The same for packets that come by a link where `over_link` says so.
+    pub fn over_link(self, over_link: bool) -> Self {
+        Self { over_link, ..self }
     }
 
     /// Whether the last route is the first over a client's own socket, which may fail to open ([`Self::share`]).
@@ -210,7 +218,7 @@ impl Router {
         let spread = self.spread[usize::from(server.is_ipv6())];
         let shared = |source| Route { socket: SocketKey::shared(query.client, server, spread), source, server };
         match &self.sources {
-            Sources::Original => original(query.client, server).map(shared),
+            Sources::Original => original(query.client, server, self.over_link).map(shared),
             Sources::Pool(pool) => {
                 let source = pick(pool, query.client, server).ok_or(Reason::NoSource)?;
                 Ok(shared(Some(source)))
@@ -237,11 +245,11 @@ impl Router {
     }
 }
 
-/// The client's own address, to be set. One that only stands for "this host", as in a file of queries, reaches no other host:
-/// the kernel chooses in its place.
-fn original(client: IpAddr, server: SocketAddr) -> Result<Option<IpAddr>, Reason> {
+/// The client's own address, to be set. One that only stands for "this host", as in a file of queries, reaches no other host, and
+/// nothing `over_link`: the kernel chooses in its place, or the link has an address for it.
+fn original(client: IpAddr, server: SocketAddr, over_link: bool) -> Result<Option<IpAddr>, Reason> {
     let is_of_family = server.is_ipv4() == client.is_ipv4();
-    let stays_here = is_of_family && server.ip().is_loopback();
+    let stays_here = is_of_family && server.ip().is_loopback() && !over_link;
     if client.is_unspecified() || (client.is_loopback() && !stays_here) {
         return Ok(None);
     }
@@ -334,6 +342,13 @@ mod tests {
         assert_eq!(route("::", "[::1]:53"), Ok(None));
         assert_eq!(route("127.0.0.1", "127.0.0.2:53"), Ok(Some("127.0.0.1".parse().unwrap())));
         assert_eq!(route("192.0.2.9", "[2001:db8::1]:53"), Err(Reason::Family));
+    }
+
+    #[test]
+    fn a_client_on_loopback_has_another_address_on_a_link() {
+        let mut on_link = router(Sources::Original, &["127.0.0.1:53"], 1).over_link(true);
+        let mut source = |client| on_link.route(&query(client)).map(|route| route.source);
+        assert_eq!((source("127.0.0.1"), source("192.0.2.9")), (Ok(None), Ok(Some("192.0.2.9".parse().unwrap()))));
     }
 
     #[test]

@@ -77,7 +77,7 @@ const QUANTITIES: [Named; 20] = [
 ];
 
 /// Why a query failed, was not sent or was lost, and why a response belongs to none.
-const REASONS: [Named; 22] = [
+const REASONS: [Named; 23] = [
     ("flooded", "flooded by the server"),
     ("interrupted", "run interrupted"),
     ("no_reference", "no expected answer"),
@@ -92,6 +92,7 @@ const REASONS: [Named; 22] = [
     ("no_source_address", "no source address or port left"),
     ("lag", "too late"),
     ("address_family", "address family of the server differs"),
+    ("client_address", "no packet may come from the client's address"),
     ("question_mismatch", "other question"),
     ("unknown_id", "unknown query ID"),
     ("duplicate", "second answer to a query"),

@@ -11,7 +11,7 @@ use ldplayer_stack::frame::segment::Outgoing;
 use ldplayer_stack::frame::{IcmpError, Segment, ip};
 use ldplayer_stack::tcp::{Config, Event, Failure, Handle, OpenError, OpenOptions, Tcp};
 
-use super::is_of_a_host;
+use super::usable;
 use crate::connections::{Action, Connections, Opening, Stream};
 use crate::slab::Slot;
 use crate::table::{End, Machine};
@@ -233,10 +233,7 @@ impl Streams {
 
     fn open_tcp(&mut self, now: RunTime, opening: &Opening) -> Result<(Handle, u16), Reason> {
         let server = opening.server;
-        let source = opening.source.unwrap_or(self.nobody[usize::from(server.is_ipv6())]);
-        if !is_of_a_host(source) {
-            return Err(Reason::NoSource);
-        }
+        let source = usable(opening.source.unwrap_or(self.nobody[usize::from(server.is_ipv6())]))?;
         let options = OpenOptions { nagle: opening.nagle, fast_open: opening.fast_open, data: &[] };
         self.tcp.open(now, source, server, &options).map_err(|error| match error {
             OpenError::Family => Reason::Family,

@@ -23,7 +23,7 @@ pub const RECEIVE_BUFFER: &str =
     "lower the rate or, unless with --path packets, raise net.core.rmem_max: sysctl -w net.core.rmem_max=33554432";
 
 /// What to do about a query that was not sent, by the reason in its row.
-const NOT_SENT: [(&str, &str); 9] = [
+const NOT_SENT: [(&str, &str); 10] = [
     ("no_server", "the trace does not say which server these queries went to: give one with --server"),
     (
         "transport_not_available",
@@ -40,6 +40,11 @@ const NOT_SENT: [(&str, &str); 9] = [
     ("bad_message", "leave out what is no DNS query, or too long for its transport, with --rules"),
     ("lag", "lower the rate or --speed, use more --workers, or raise --max-lag"),
     ("address_family", "give --server once more, with an address of the other family"),
+    (
+        "client_address",
+        "no packet on the link may come from the addresses of these clients (multicast, broadcast; with --interface loopback): give \
+         them others with --sources pool:CIDR",
+    ),
 ];
 
 /// What to do about a query that failed, by the reason in its row.

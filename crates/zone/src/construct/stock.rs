@@ -82,11 +82,20 @@ fn is_suffix(name: &[u8], octets: usize) -> bool {
     at == start
 }
 
-/// Leaves out of zones what this server refuses.
+/// Leaves out the zones and records that this server refuses.
 ///
 /// # Errors
 /// A zone has too many records to number.
-pub(super) fn refine(zones: &mut [BuiltZone], server: Stock, report: &mut Report) -> Result<(), TooMuch> {
+pub(super) fn refine(zones: &mut Vec<BuiltZone>, server: Stock, report: &mut Report) -> Result<(), TooMuch> {
+    zones.retain(|zone| {
+        let is_refused = server == Stock::Bind && zone.apex.starts_with(WILDCARD);
+        if is_refused {
+            let reason = format!("{server}: a zone whose apex is a wildcard (RFC 4592 4.2); it is left out as a whole");
+            let name = Presentation(&zone.apex).to_string();
+            report.leave_out(&LeftOut { zone: name, ..LeftOut::new(&zone.apex, rtype::SOA, reason) });
+        }
+        !is_refused
+    });
     for zone in zones {
         let Some((kept, left_out)) = without_refused(&zone.apex, &zone.records, server)? else { continue };
         for mut one in left_out {
@@ -192,7 +201,7 @@ impl<'a> About<'a> {
         let is_apex = record.owner == self.apex;
         match record.rtype {
             CDS | CDNSKEY if is_apex => self.without_key(record),
-            rtype::NS if record.owner.starts_with(b"\x01*") => Some("name servers of a wildcard (RFC 4592 4.2)"),
+            rtype::NS if record.owner.starts_with(WILDCARD) => Some("name servers of a wildcard (RFC 4592 4.2)"),
             IPSECKEY if record.data.get(2) == Some(&0) => Some("no algorithm (RFC 4025 2.4)"),
             SVCB | HTTPS if has_key(record.data, |key, _| key > DOHPATH) => Some(UNKNOWN_KEY),
             rtype::NSEC3PARAM if is_apex && !self.knows_hash => Some("no hash that it knows (RFC 5155 4.1.1)"),
@@ -214,6 +223,8 @@ impl<'a> About<'a> {
     }
 }
 
+/// How the wire form of a wildcard begins.
+const WILDCARD: &[u8] = b"\x01*";
 const KEY: u16 = 25;
 const SSHFP: u16 = 44;
 const IPSECKEY: u16 = 45;

@@ -322,6 +322,22 @@ fn wildcards_are_told_by_their_signatures() {
     assert!(!lines.iter().any(|line| line.starts_with("any")));
 }
 
+/// BIND refuses such a zone for the NS records of its apex, and a zone without them.
+#[test]
+fn a_zone_whose_apex_is_a_wildcard_is_left_out_for_bind() {
+    for (server, is_there) in [(Stock::Bind, false), (Stock::Nsd, true)] {
+        let mut upstream = Upstream::new();
+        let cut = "*.example.com. 60 NS ns2.example.com.\n";
+        upstream.says(EXAMPLE_SERVER, QR, "a.*.example.com A", ["", cut, "ns2.example.com. 60 A 192.0.2.77\n"]);
+        upstream.says("192.0.2.77", AA, "a.*.example.com A", ["a.*.example.com. 60 A 192.0.2.5\n", "", ""]);
+        let options = Options { policy: Policy::First, resolver_side: Some(true), server: Some(server) };
+        let built = upstream.builder.finish(options).unwrap();
+        assert_eq!(built.zones.iter().any(|zone| zone.apex.starts_with(b"\x01*")), is_there, "{server}");
+        let left = built.report.left_out.iter().filter(|one| one.zone == "*.example.com." && one.rtype == "SOA");
+        assert_eq!(left.count(), usize::from(!is_there), "{:?}", built.report.left_out);
+    }
+}
+
 #[test]
 fn proofs_and_what_an_apex_has_are_never_made_of_wildcards() {
     let signed = |owner: &str, rtype: &str, data: &str, labels: u8| {
