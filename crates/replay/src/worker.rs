@@ -192,10 +192,7 @@ impl<'a> Worker<'a> {
         if frames.is_none() {
             open_shared(&mut sockets, settings);
         }
-        let router = |targets, ports| {
-            let over_link = settings.path.packets().is_some();
-            Router::new(settings.sources.clone(), targets, ports, links.own_sockets).over_link(over_link)
-        };
+        let router = |targets, ports| Router::new(settings, targets, ports, links.own_sockets);
         let pairs = reference.map(|other| {
             let ports = Ports { tls: other.tls_port, doh: other.doh_port };
             Pairs::new(router(&other.targets, ports), other)
