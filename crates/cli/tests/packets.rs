@@ -401,7 +401,7 @@ fn what_cannot_be_had_without_sockets_is_one_line_with_its_remedy() {
         ),
         (started(&["--server", "::1"]), 2, "--path packets: the kernel drops packets to ::1 that arrive by a link"),
         (started(&["--count-segments"]), 2, "--count-segments: the counters are the kernel's"),
-        (started(&["--rtt", "fast"]), 2, "--rtt: `fast` is not a round-trip time: use 20ms"),
+        (started(&["--rtt", "fast"]), 2, "'--rtt <SPEC>': `fast` is not a round-trip time: use 20ms"),
         (
             started(&["--loss", "1%", "--stamp-sends"]),
             2,

@@ -25,7 +25,7 @@ pub(crate) enum PlaceError {
     #[error("server.{name}: {source}")]
     Server { name: String, source: StockError },
     #[error("{0}")]
-    Link(String),
+    Link(ldplayer_link::SpecError),
     #[error("run thread: {0}")]
     Thread(#[from] io::Error),
 }

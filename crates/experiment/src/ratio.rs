@@ -190,7 +190,7 @@ pub fn make_ratio(
         rounds: plan.rounds,
         interval: plan.interval.ns(),
         query_timeout: plan.base.query_timeout.ns(),
-        rtt: plan.wire.as_ref().and_then(|wire| wire.link.rtt.clone()),
+        rtt: plan.wire.as_ref().and_then(|wire| wire.link.rtt.as_ref()).map(ToString::to_string),
     };
     let study = Study::new(about, lines);
     study.write(output)?;
@@ -227,7 +227,7 @@ fn check(plan: &RatioPlan) -> Result<(), RatioError> {
 
 /// In a testbed, only its own addresses are reachable.
 fn check_wired(servers: &[Target], wire: &Wired) -> Result<(), RatioError> {
-    wire.link.paths().map_err(RatioError::Plan)?;
+    wire.link.paths().map_err(|error| RatioError::Plan(error.to_string()))?;
     let own = &TestbedPlan::default().hosts[usize::from(RESOLVER.0)].addresses;
     match servers.iter().map(|server| server.address).find(|server| !own.contains(&server.ip())) {
         Some(server) => {
@@ -299,7 +299,7 @@ impl Maker<'_> {
 
     /// Queries them from the clients of a testbed, with the servers started in it.
     fn wired(&self, wire: &Wired, servers: &[Target], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
-        let paths = wire.link.paths().map_err(RatioError::Plan)?;
+        let paths = wire.link.paths().map_err(|error| RatioError::Plan(error.to_string()))?;
         let testbed = Testbed::up(&TestbedPlan { seed: self.plan.base.seed, paths, ..TestbedPlan::default() })?;
         let lines = testbed.run("resolver", || {
             let mut shell = Command::new("sh");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
 use ldplayer_emulate::wire::Path as WirePath;
-use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, Rtt};
+use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, RttSource, SpecError, Written};
 use ldplayer_run::RunSpec;
 use ldplayer_workload::spec::{BadSpec, Item};
 use ldplayer_zone::sign::{Algorithm, MAX_RSA_BITS, MIN_RSA_BITS};
@@ -52,19 +52,19 @@ pub struct Stage {
 #[serde(default)]
 pub struct Link {
     /// Round-trip time of each client.
-    pub rtt: Option<String>,
+    pub rtt: Option<Written<RttSource>>,
     /// Jitter of that.
-    pub jitter: Option<String>,
+    pub jitter: Option<Written<Jitter>>,
     /// Loss in each direction.
-    pub loss: Option<String>,
+    pub loss: Option<Written<Loss>>,
     /// Rate of each client in each direction.
-    pub bandwidth: Option<String>,
+    pub bandwidth: Option<Written<Rate>>,
     /// Round-trip time between resolver and Internet.
-    pub upstream_rtt: Option<String>,
+    pub upstream_rtt: Option<Written<RttSource>>,
     /// Jitter of that.
-    pub upstream_jitter: Option<String>,
+    pub upstream_jitter: Option<Written<Jitter>>,
     /// Loss of that link.
-    pub upstream_loss: Option<String>,
+    pub upstream_loss: Option<Written<Loss>>,
 }
 
 /// How zones are signed.
@@ -141,7 +141,7 @@ impl Stage {
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let hints = self.servers().filter_map(|server| server.root_hints.clone());
         let links = self.link.iter().flat_map(|link| [&link.rtt, &link.upstream_rtt].into_iter().flatten());
-        let links = links.map(PathBuf::from).filter(|path| path.is_file());
+        let links = links.filter_map(|rtt| rtt.file().map(Path::to_owned));
         self.zones().map(Path::to_owned).into_iter().chain(hints).chain(links).collect()
     }
 
@@ -177,21 +177,19 @@ impl Stage {
 
 impl Link {
     fn give(&mut self, item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
-        let mut word = item.word()?;
-        if Path::new(&word).extension().is_some_and(|ending| ending == "csv") {
-            word = place(&word).to_string_lossy().into_owned();
+        let placed = |rtt: Written<RttSource>| rtt.placed(|file| place(&file.to_string_lossy()));
+        match item.key {
+            "rtt" => self.rtt = written(item)?.map(placed),
+            "upstream_rtt" => self.upstream_rtt = written(item)?.map(placed),
+            "jitter" => self.jitter = written(item)?,
+            "upstream_jitter" => self.upstream_jitter = written(item)?,
+            "loss" => self.loss = written(item)?,
+            "upstream_loss" => self.upstream_loss = written(item)?,
+            _ => self.bandwidth = written(item)?,
         }
-        let (field, checked) = match item.key {
-            "rtt" => (&mut self.rtt, is::<Rtt>(&word)),
-            "upstream_rtt" => (&mut self.upstream_rtt, is::<Rtt>(&word)),
-            "jitter" => (&mut self.jitter, is::<Jitter>(&word)),
-            "upstream_jitter" => (&mut self.upstream_jitter, is::<Jitter>(&word)),
-            "loss" => (&mut self.loss, is::<Loss>(&word)),
-            "upstream_loss" => (&mut self.upstream_loss, is::<Loss>(&word)),
-            _ => (&mut self.bandwidth, is::<Rate>(&word)),
-        };
-        checked.map_err(|error| item.bad(error))?;
-        *field = Some(word);
+        for file in [&self.rtt, &self.upstream_rtt].into_iter().flatten() {
+            file.value().load().map_err(|error| item.bad(error))?;
+        }
         Ok(())
     }
 
@@ -199,19 +197,11 @@ impl Link {
     ///
     /// # Errors
     /// An invalid link, such as a missing file of round-trip times.
-    pub fn paths(&self) -> Result<Vec<WirePath>, String> {
-        let clients = LinkSpec {
-            rtt: read(self.rtt.as_deref().or(Some("0ms")))?.unwrap_or(Rtt::Constant(0)),
-            jitter: read(self.jitter.as_deref())?,
-            loss: read(self.loss.as_deref())?,
-            rate: read(self.bandwidth.as_deref())?,
-        };
-        let upstream = LinkSpec {
-            rtt: read(self.upstream_rtt.as_deref())?.unwrap_or(Rtt::Constant(0)),
-            jitter: read(self.upstream_jitter.as_deref())?,
-            loss: read(self.upstream_loss.as_deref())?,
-            rate: None,
-        };
+    pub fn paths(&self) -> Result<Vec<WirePath>, SpecError> {
+        let clients =
+            LinkSpec::of(self.rtt.as_ref(), self.jitter.as_ref(), self.loss.as_ref(), self.bandwidth.as_ref())?;
+        let (rtt, jitter) = (self.upstream_rtt.as_ref(), self.upstream_jitter.as_ref());
+        let upstream = LinkSpec::of(rtt, jitter, self.upstream_loss.as_ref(), None)?;
         Ok(vec![
             WirePath { far: CLIENTS, near: RESOLVER, link: clients },
             WirePath { far: INTERNET, near: RESOLVER, link: upstream },
@@ -219,12 +209,8 @@ impl Link {
     }
 }
 
-fn is<T: std::str::FromStr<Err: std::fmt::Display>>(word: &str) -> Result<(), String> {
-    word.parse::<T>().map(drop).map_err(|error| error.to_string())
-}
-
-fn read<T: std::str::FromStr<Err: std::fmt::Display>>(word: Option<&str>) -> Result<Option<T>, String> {
-    word.map(|word| word.parse::<T>().map_err(|error| error.to_string())).transpose()
+fn written<T: std::str::FromStr<Err: std::fmt::Display>>(item: &Item<'_>) -> Result<Option<Written<T>>, BadSpec> {
+    item.word()?.parse().map(Some).map_err(|error| item.bad(error))
 }
 
 /// The signing policy; `None` without signing keys or with `sign_algorithm = "none"`.

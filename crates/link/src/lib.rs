@@ -1,7 +1,7 @@
 //! What a link does to packets: when each arrives, or that it is lost.
 //!
 //! ```text
-//!   --rtt, --jitter, --loss, --rate ──► LinkSpec ──► Link ──► Passage ──► Schedule ──► due packets
+//!   --rtt, --jitter, --loss, --bandwidth ──► LinkSpec ──► Link ──► Passage ──► Schedule ──► due packets
 //!                    addresses and ports ──► Flows ───┘
 //! ```
 //!
@@ -16,6 +16,7 @@ mod prefixes;
 mod recent;
 mod schedule;
 mod spec;
+mod written;
 
 pub use flows::{Direction, Ends, Flows};
 pub use line::{Crossing, Link, LinkSpec, Passage};
@@ -23,3 +24,4 @@ pub use prefixes::{BadPrefixes, Blocks, LONGEST, Prefixes};
 pub use recent::Recent;
 pub use schedule::{Due, Schedule};
 pub use spec::{Distribution, Jitter, Loss, Rate, Rtt, SpecError};
+pub use written::{RttSource, Written};

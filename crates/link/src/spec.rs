@@ -132,16 +132,20 @@ impl Rtt {
     pub fn parse(text: &str, read: impl FnOnce(&Path) -> io::Result<String>) -> Result<Self, SpecError> {
         let bad = || SpecError::Rtt(text.to_owned());
         if let Some(path) = table_of(text) {
-            let path = PathBuf::from(path);
-            return match read(&path).map(|table| table.parse()) {
-                Ok(Ok(prefixes)) => Ok(Self::Prefixes(prefixes)),
-                Ok(Err(source)) => Err(SpecError::Line { path, source }),
-                Err(source) => Err(SpecError::File { path, source }),
-            };
+            return Self::of_file(Path::new(path), read);
         }
         match text.split_once(':') {
             Some((kind, rest)) => distribution(kind, rest).map(Self::Drawn).ok_or_else(bad),
             None => time(text).map(|ns| Self::Constant(ns as i64)).ok_or_else(|| of_unit(text).unwrap_or_else(bad)),
+        }
+    }
+
+    /// That of a file with lines `prefix,ms`, whose text `read` returns.
+    pub(crate) fn of_file(path: &Path, read: impl FnOnce(&Path) -> io::Result<String>) -> Result<Self, SpecError> {
+        match read(path).map(|table| table.parse()) {
+            Ok(Ok(prefixes)) => Ok(Self::Prefixes(prefixes)),
+            Ok(Err(source)) => Err(SpecError::Line { path: path.to_owned(), source }),
+            Err(source) => Err(SpecError::File { path: path.to_owned(), source }),
         }
     }
 
@@ -197,7 +201,7 @@ impl FromStr for Rate {
 }
 
 /// The file named by a round-trip time.
-fn table_of(text: &str) -> Option<&str> {
+pub(crate) fn table_of(text: &str) -> Option<&str> {
     text.strip_prefix("csv:").or_else(|| text.ends_with(".csv").then_some(text))
 }
 

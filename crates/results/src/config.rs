@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ldplayer_core::policy::{KEYS, Key, Kind, Scope};
 use ldplayer_core::{Policy, Transport};
 use ldplayer_net::machine::Facts;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -150,8 +151,10 @@ impl RunConfig {
     }
 }
 
-/// Keys of a policy that are about TLS.
-const OF_TLS: [&str; 4] = ["tls_version", "resumption", "early_data", "padding"];
+/// Whether a key of a policy means nothing without TLS, so that it is `null` there; how long a handshake may last is told in any case.
+fn is_of_tls(key: &Key) -> bool {
+    matches!(key.scope, Scope::Encrypted | Scope::TlsOverTcp) && !matches!(key.kind, Kind::Span { .. })
+}
 
 impl UsedPolicy {
     /// A policy of which nothing is left out.
@@ -163,7 +166,7 @@ impl UsedPolicy {
 impl Serialize for UsedPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut keys = serde_json::to_value(self.policy).map_err(serde::ser::Error::custom)?;
-        OF_TLS.into_iter().filter(|_| !self.with_tls).for_each(|key| keys[key] = Value::Null);
+        KEYS.iter().filter(|key| !self.with_tls && is_of_tls(key)).for_each(|key| keys[key.name] = Value::Null);
         keys.serialize(serializer)
     }
 }
@@ -171,7 +174,8 @@ impl Serialize for UsedPolicy {
 impl<'de> Deserialize<'de> for UsedPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let keys = serde_json::Map::deserialize(deserializer)?;
-        let with_tls = OF_TLS.into_iter().any(|key| keys.get(key).is_some_and(|value| !value.is_null()));
+        let is_told = |key: &Key| is_of_tls(key) && keys.get(key.name).is_some_and(|value| !value.is_null());
+        let with_tls = KEYS.iter().any(is_told);
         let policy = serde_json::from_value(Value::Object(keys)).map_err(serde::de::Error::custom)?;
         Ok(Self { policy, with_tls })
     }

@@ -114,7 +114,7 @@ mod tests {
         };
         let spec = RunSpec {
             trace: vec!["trace.pcap".to_owned()],
-            speed: Some(10.0),
+            speed: Some(crate::spec::Speed(10.0)),
             precision: Precision::High,
             policy,
             ..RunSpec::default()

@@ -20,20 +20,18 @@ pub fn embed(mut spec: RunSpec) -> Result<RunSpec, RunError> {
         spec.class = classes::read_file(file)?;
     }
     spec.trace.iter_mut().for_each(make_absolute);
-    spec.rtt = spec.rtt.map(|word| if word.ends_with(".csv") { absolute(&word) } else { word });
-    spec.tls_ca = spec.tls_ca.map(|file| std::path::absolute(&file).unwrap_or(file));
+    let absolute = |file: &Path| std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    spec.rtt = spec.rtt.map(|rtt| rtt.placed(absolute));
+    spec.tls_ca = spec.tls_ca.map(|file| absolute(&file));
     Ok(spec)
 }
 
-fn make_absolute(word: &mut String) {
-    if let Input::File(_) = Input::from(word.as_str()) {
-        *word = absolute(word);
-    }
-}
-
 /// The path from the root on; one that is not UTF-8 then stays as typed.
-fn absolute(word: &str) -> String {
-    std::path::absolute(word).ok().as_deref().and_then(Path::to_str).unwrap_or(word).to_owned()
+fn make_absolute(word: &mut String) {
+    let Input::File(_) = Input::from(word.as_str()) else { return };
+    if let Some(absolute) = std::path::absolute(&*word).ok().as_deref().and_then(Path::to_str) {
+        *word = absolute.to_owned();
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use ldplayer_core::policy::Scope;
 use ldplayer_core::{PolicyOverrides, Transport};
 use ldplayer_workload::Timing;
 
+use crate::keys::KEYS;
 use crate::spec::{RunSpec, TransportChoice};
 
 /// A key that is given and changes nothing.
@@ -27,22 +28,6 @@ pub fn in_words(found: &[Ineffective]) -> Option<String> {
     (!found.is_empty())
         .then(|| format!("no effect in this run: {}", reasons.iter().map(of).collect::<Vec<_>>().join("; ")))
 }
-
-/// A key with whether it is given.
-type Given = (&'static str, fn(&RunSpec, &RunSpec) -> bool);
-
-/// The keys that concern some transports only, besides those of the connection policy. The functions compare with the defaults.
-const OF_TRANSPORTS: [(Scope, Given); 9] = [
-    (Scope::Encrypted, ("--tls-ca", |given, _| given.tls_ca.is_some())),
-    (Scope::Encrypted, ("--tls-insecure", |given, _| given.tls_insecure)),
-    (Scope::Encrypted, ("--tls-name", |given, _| given.tls_name.is_some())),
-    (Scope::Encrypted, ("--tls-port", |given, _| given.tls_port.is_some())),
-    (Scope::Https, ("--doh-port", |given, _| given.doh_port.is_some())),
-    (Scope::Https, ("--doh-method", |given, default| given.doh_method != default.doh_method)),
-    (Scope::Https, ("--doh-path", |given, default| given.doh_path != default.doh_path)),
-    (Scope::Udp, ("--stamp-sends", |given, _| given.stamp_sends)),
-    (Scope::Tcp, ("--count-segments", |given, _| given.count_segments)),
-];
 
 /// The given keys that change nothing. Where transports are the recorded ones, any may occur.
 pub fn ineffective(spec: &RunSpec) -> Vec<Ineffective> {
@@ -79,9 +64,8 @@ fn of_transports(spec: &RunSpec, used: &[(Transport, String, PolicyOverrides)]) 
         falls_back || used.iter().any(|(transport, _, _)| scope.includes(*transport))
     };
     let unused = |option: String, scope: Scope| Ineffective { option, why: format!("no query goes over {scope}") };
-    let default = RunSpec::default();
-    let keys = OF_TRANSPORTS.iter().filter(|(_, (_, is_given))| is_given(spec, &default));
-    let keys = keys.map(|&(scope, (option, _))| (option.to_owned(), scope));
+    let keys = KEYS.iter().filter(|key| key.is_given(spec));
+    let keys = keys.filter_map(|key| Some((format!("--{}", key.option()), key.facts.scope?)));
     let policy = spec.policy.given().map(|(key, _)| (format!("--{}", key.option()), key.scope));
     let of_all = keys.chain(policy).filter(|&(_, scope)| !is_used(scope)).map(|(option, scope)| unused(option, scope));
     let of_classes = used.iter().flat_map(|(transport, name, policy)| {

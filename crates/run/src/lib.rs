@@ -46,6 +46,7 @@ mod error;
 mod execute;
 mod ineffective;
 mod interface;
+pub mod keys;
 mod link;
 mod live;
 mod load;
@@ -75,7 +76,7 @@ pub use ineffective::{Ineffective, in_words as ineffective_in_words, ineffective
 pub use live::Live;
 pub use load::{Load, is_repeatable, load};
 pub use share::{Share, Start, read_whole};
-pub use spec::{BadServer, BadSpec, Lag, RunSpec, Server, TransportChoice, VERSION};
+pub use spec::{BadServer, BadSpec, Lag, RunSpec, Server, Speed, TransportChoice, VERSION};
 pub use watch::{LastSecond, Observer, Progress, ServerWatch, Wish};
 pub use whole::{Whole, prepare_whole, shared};
 

@@ -1,9 +1,7 @@
 //! The link that the sender itself makes between clients and servers, where it makes their frames.
 
-use std::str::FromStr;
-
 use ldplayer_core::text::counted;
-use ldplayer_link::{LinkSpec, Rtt};
+use ldplayer_link::LinkSpec;
 use ldplayer_replay::Ended;
 use ldplayer_results::{LinkUse, Warning};
 
@@ -28,12 +26,8 @@ pub fn of(spec: &RunSpec) -> Result<Option<LinkSpec>, RunError> {
                 .to_owned(),
         ));
     }
-    Ok(Some(LinkSpec {
-        rtt: read("--rtt", spec.rtt.as_deref())?.unwrap_or(Rtt::Constant(0)),
-        jitter: read("--jitter", spec.jitter.as_deref())?,
-        loss: read("--loss", spec.loss.as_deref())?,
-        rate: read("--bandwidth", spec.bandwidth.as_deref())?,
-    }))
+    let link = LinkSpec::of(spec.rtt.as_ref(), spec.jitter.as_ref(), spec.loss.as_ref(), spec.bandwidth.as_ref());
+    link.map(Some).map_err(|error| RunError::Spec(format!("--rtt: {error}")))
 }
 
 /// Refuses a link where the kernel has the clients' sockets.
@@ -52,12 +46,7 @@ pub fn refuse_without_frames(spec: &RunSpec) -> Result<(), RunError> {
 }
 
 fn is_asked_for(spec: &RunSpec) -> bool {
-    [&spec.rtt, &spec.jitter, &spec.loss, &spec.bandwidth].into_iter().any(Option::is_some)
-}
-
-fn read<T: FromStr<Err: std::fmt::Display>>(option: &str, word: Option<&str>) -> Result<Option<T>, RunError> {
-    let read = |word: &str| word.parse().map_err(|error| RunError::Spec(format!("{option}: {error}")));
-    word.map(read).transpose()
+    spec.rtt.is_some() || spec.jitter.is_some() || spec.loss.is_some() || spec.bandwidth.is_some()
 }
 
 /// What the links of all workers did; `None` where there were none.

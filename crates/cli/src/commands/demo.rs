@@ -16,7 +16,7 @@ use ldplayer_emulate::stock::{Nsd, Output, Process, ResolverKind, Stock, Zone};
 use ldplayer_net::netns::{Testbed, has_ipv6};
 use ldplayer_net::output;
 use ldplayer_replay::Sources;
-use ldplayer_run::{RunSpec, Server, TransportChoice};
+use ldplayer_run::{RunSpec, Server, Speed, TransportChoice};
 use tempfile::TempDir;
 
 use super::replay;
@@ -67,8 +67,8 @@ pub struct Args {
     #[arg(long)]
     force: bool,
     /// Speed of the trace's clock: 10 takes 6 seconds instead of 60
-    #[arg(long, value_name = "X", default_value = "1", value_parser = replay::parse_speed)]
-    speed: f64,
+    #[arg(long, value_name = "X", default_value = "1")]
+    speed: Speed,
 }
 
 /// Which server a demo runs against.
@@ -130,7 +130,7 @@ fn against_root(args: &Args) -> Result<ExitCode, Failure> {
         "ldplayer: 60 s of L-root traffic of 2016-10-06 (ICANN, by way of DNS-STATS compactor, MPL-2.0), against {} \
          with the root zone 2016100801, at speed {}",
         args.server.name(),
-        args.speed
+        args.speed.0
     );
     let status = replay::execute(spec, &output, replaces(args), replay::Print::SHOWN)?;
     drop(server);
@@ -223,7 +223,7 @@ mod tests {
             open: false,
             output,
             force: false,
-            speed: 10.0,
+            speed: Speed(10.0),
         }
     }
 

@@ -8,6 +8,7 @@ use ldplayer_core::printable::Printable;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
 use ldplayer_experiment::{Link, Made, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
+use ldplayer_link::{Loss, RttSource, Written};
 use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::Sources;
@@ -69,10 +70,10 @@ pub struct Args {
     /// Make a testbed with this round-trip time per client: 20ms, uniform:10ms,80ms, lognormal:20ms,0.5, or FILE.csv
     /// with lines `prefix,ms`
     #[arg(long, value_name = "SPEC", requires = "start_server")]
-    rtt: Option<String>,
+    rtt: Option<Written<RttSource>>,
     /// Packet loss of that testbed in each direction: 1%
     #[arg(long, value_name = "P", requires = "rtt")]
-    loss: Option<String>,
+    loss: Option<Written<Loss>>,
     /// Command that starts the server in that testbed; it must stay in the foreground
     #[arg(long, value_name = "COMMAND", requires = "rtt")]
     start_server: Option<String>,

@@ -1,8 +1,8 @@
 //! `ldplayer replay`: options make a specification, the run's report becomes words.
 
 mod cluster;
+mod keys;
 mod options;
-mod policy;
 pub mod progress;
 
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, check_output, ineffec
 use crate::failure::{Failure, VERDICT_FAILED};
 use crate::printing::{self, file_url};
 pub use cluster::{ClusterArgs, HEADING};
-pub use options::{Args, parse_speed};
+pub use options::Args;
 use progress::{Progress, Show};
 
 /// Runs the command.
@@ -47,7 +47,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Says which command a file or an earlier run starts, and refuses that of a run that somebody else may have made.
 fn heed_command(args: &Args, spec: &RunSpec) -> Result<(), Failure> {
-    let Some(command) = spec.start_server.as_ref().filter(|_| args.start_server.is_none() && !args.print_spec) else {
+    let Some(command) = spec.start_server.as_ref().filter(|_| !args.keys.has("start_server") && !args.print_spec)
+    else {
         return Ok(());
     };
     let source = args.again.as_ref().or(args.spec.as_ref()).map_or_else(String::new, |path| path.display().to_string());

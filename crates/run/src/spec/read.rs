@@ -1,9 +1,9 @@
 //! Specifications as TOML: errors with their line, and output that reads back.
 
 use ldplayer_core::nearest::suggest;
-use ldplayer_core::policy::{KEYS, Key};
 
-use super::{RunSpec, VERSION};
+use super::RunSpec;
+use crate::keys;
 
 /// An error of a specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,51 +15,13 @@ pub struct BadSpec {
     pub what: String,
 }
 
-/// Keys that stand for nothing unless they are given, so that a default specification does not show them.
-const SILENT: [&str; 29] = [
-    "map",
-    "rules",
-    "speed",
-    "rate",
-    "start",
-    "stop",
-    "loop",
-    "for",
-    "clients",
-    "transport_shares",
-    "sources",
-    "interface",
-    "max_input",
-    "next_hop",
-    "workers",
-    "cores",
-    "allow_target",
-    "role",
-    "start_server",
-    "watch_pid",
-    "watch_unit",
-    "metrics",
-    "expect",
-    "compare_answers",
-    "compare_ignore",
-    "tls_ca",
-    "tls_name",
-    "tls_port",
-    "doh_port",
-];
-
 impl RunSpec {
     /// Reads a specification in TOML.
     ///
     /// # Errors
     /// The first error, with its line.
     pub fn parse(text: &str) -> Result<Self, BadSpec> {
-        let spec: Self = toml::from_str(text).map_err(|error| explain(text, &error))?;
-        if spec.version != VERSION {
-            let what = format!("`version`: version {} is not supported, only version {VERSION}", spec.version);
-            return Err(BadSpec { line: line_of_key(text, "version"), what });
-        }
-        Ok(spec)
+        toml::from_str(text).map_err(|error| explain(text, &error))
     }
 
     /// The specification in TOML.
@@ -70,9 +32,7 @@ impl RunSpec {
 
     /// All keys of a specification.
     pub fn keys() -> Vec<String> {
-        let shown: toml::Table = toml::from_str(&Self::default().to_toml()).unwrap_or_default();
-        let own = shown.keys().cloned().chain(SILENT.into_iter().map(str::to_owned)).chain(["class".to_owned()]);
-        own.chain(KEYS.iter().map(|key: &Key| key.name.to_owned())).collect()
+        keys::names()
     }
 }
 
@@ -168,28 +128,5 @@ mod tests {
         for text in ["trace = 'a", "server = \"a\\nb\"", "\"a\\nb\" = 1", "pipeline = \"1\\n2\""] {
             assert!(!refusal(text).contains('\n'), "{text}: {}", refusal(text));
         }
-    }
-
-    #[test]
-    fn every_key_that_may_be_given_is_known() {
-        let keys = RunSpec::keys();
-        let given: toml::Table = toml::from_str(&full().to_toml()).unwrap();
-        assert!(given.keys().all(|key| keys.contains(key)), "{given:?}");
-        for key in SILENT {
-            assert!(toml::from_str::<RunSpec>(&format!("{key} = {{}}")).is_err(), "{key} is no key");
-            assert!(!refusal_of(key).contains("unknown key"), "{key} is no key");
-        }
-    }
-
-    #[test]
-    fn the_documentation_names_every_key() {
-        let page = include_str!("../../../../docs/run-spec.md");
-        for key in RunSpec::keys() {
-            assert!(page.contains(&format!("`{key}`")), "{key}");
-        }
-    }
-
-    fn refusal_of(key: &str) -> String {
-        RunSpec::parse(&format!("{key} = {{}}")).map_or_else(|error| error.to_string(), |_| String::new())
     }
 }

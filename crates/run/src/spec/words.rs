@@ -8,7 +8,6 @@ use ldplayer_core::cidr::canonical;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Transport, serde_as_text};
 use ldplayer_workload::ClientClass;
-use serde::{Deserialize, Deserializer};
 
 use crate::classes::parse_shares;
 
@@ -138,75 +137,20 @@ impl fmt::Display for Lag {
     }
 }
 
-serde_as_text!(Lag, Server, TransportChoice);
+serde_as_text!(Server);
 
-/// A list, or a single element.
-pub fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum OneOrMany<T> {
-        Many(Vec<T>),
-        One(T),
-    }
-    Ok(match OneOrMany::deserialize(deserializer)? {
-        OneOrMany::Many(many) => many,
-        OneOrMany::One(one) => vec![one],
-    })
-}
+/// The factor of the trace's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed(pub f64);
 
-/// Values of other crates' types, by `Display` and `FromStr`.
-pub mod text {
-    use std::fmt::Display;
-    use std::str::FromStr;
+impl FromStr for Speed {
+    type Err = String;
 
-    use serde::{Deserializer, Serializer};
-
-    pub fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(value)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<T, D::Error>
-    where
-        T::Err: Display,
-    {
-        ldplayer_core::text::deserialize(deserializer)
-    }
-
-    /// The same for what may be missing.
-    pub mod option {
-        use super::{Deserializer, Display, FromStr, Serializer};
-
-        pub fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
-            match value {
-                Some(value) => serializer.collect_str(value),
-                None => serializer.serialize_none(),
-            }
-        }
-
-        pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<Option<T>, D::Error>
-        where
-            T::Err: Display,
-        {
-            super::deserialize(deserializer).map(Some)
-        }
-    }
-
-    /// The same for a list, or its only element by itself.
-    pub mod list {
-        use super::{Deserializer, Display, FromStr, Serializer};
-        use crate::spec::words::one_or_many;
-
-        pub fn serialize<T: Display, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_seq(values.iter().map(ToString::to_string))
-        }
-
-        pub fn deserialize<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<Vec<T>, D::Error>
-        where
-            T::Err: Display,
-        {
-            let words: Vec<String> = one_or_many(deserializer)?;
-            words.iter().map(|word| word.parse().map_err(serde::de::Error::custom)).collect()
-        }
+    fn from_str(word: &str) -> Result<Self, String> {
+        let speed = word.parse().ok().filter(|&speed: &f64| speed > 0.0 && speed.is_finite());
+        speed
+            .map(Self)
+            .ok_or_else(|| format!("`{word}` is no speed: give a number above 0, such as 2 for twice as fast"))
     }
 }
 

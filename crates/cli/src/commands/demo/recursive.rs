@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let made = hierarchy::write(&zone(&scratch)?, &capture)?;
     let set = ZoneSet::load(&scratch.path().join("zones"))?;
     let opener = args.open.then(Opener::start).transpose()?;
-    tell(&made, args.speed, args.resolver);
+    tell(&made, args.speed.0, args.resolver);
     let testbed = Testbed::up(&plan(&set)?).map_err(Failure::environment)?;
     let server = on(&testbed, "internet", || Server::start(set, &Options::default()).map_err(Failure::environment))?;
     let status = on(&testbed, "resolver", || resolve(&testbed, spec, &output, args))?;

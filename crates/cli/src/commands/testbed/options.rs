@@ -23,8 +23,8 @@ pub struct Options {
     #[arg(long, value_name = "P")]
     loss: Option<Loss>,
     /// Bandwidth of each client in each direction: 10Mbit, or with the length of its queue: 10Mbit,50ms
-    #[arg(long, value_name = "SPEC")]
-    rate: Option<Rate>,
+    #[arg(long, alias = "rate", value_name = "SPEC")]
+    bandwidth: Option<Rate>,
     /// Round-trip time between resolver and Internet, per server
     #[arg(long, value_name = "SPEC", default_value = "0ms")]
     upstream_rtt: Rtt,
@@ -74,8 +74,8 @@ impl Options {
             capture: self.capture.clone(),
             ..Plan::default()
         };
-        let Self { rtt, jitter, loss, rate, .. } = self;
-        let clients = LinkSpec { rtt: rtt.clone(), jitter: *jitter, loss: *loss, rate: *rate };
+        let Self { rtt, jitter, loss, bandwidth, .. } = self;
+        let clients = LinkSpec { rtt: rtt.clone(), jitter: *jitter, loss: *loss, rate: *bandwidth };
         let Self { upstream_rtt, upstream_jitter, upstream_loss, .. } = self;
         let upstream =
             LinkSpec { rtt: upstream_rtt.clone(), jitter: *upstream_jitter, loss: *upstream_loss, rate: None };
