@@ -50,7 +50,9 @@ impl Line {
         self.text.clear();
         let (owner, rtype) = (Presentation(record.owner), rtype::name_of(record.rtype));
         // Writing to a string cannot fail, and what a Display refuses is taken back below.
-        let _ = write!(self.text, "{owner} {} {rtype} ", record.ttl);
+        let _ = write!(self.text, "{owner}");
+        escape(&mut self.text, 0);
+        let _ = write!(self.text, " {} {rtype} ", record.ttl);
         let start = self.text.len();
         if presented(record, &mut self.text).is_err() || !self.is_read_back(record, start) {
             self.text.clear();
@@ -80,8 +82,35 @@ fn presented(record: &Record<'_>, text: &mut String) -> fmt::Result {
     if let AllRecordData::Rrsig(signature) = &data {
         return presented_signature(signature, text);
     }
-    write!(text, "{}", data.display_zonefile(DisplayKind::Simple))
+    let start = text.len();
+    write!(text, "{}", data.display_zonefile(DisplayKind::Simple))?;
+    if OF_NAMES.contains(&record.rtype) {
+        escape(text, start);
+    }
+    Ok(())
 }
+
+/// Types whose data are names, numbers and types: NS, CNAME, SOA, MB, MG, MR, PTR, MINFO, MX, RP, AFSDB, RT, PX, SRV, KX, DNAME, NSEC.
+const OF_NAMES: [u16; 17] = [2, 5, 6, 7, 8, 9, 12, 14, 15, 17, 18, 21, 26, 33, 36, 39, 47];
+
+/// Escapes what Knot DNS does not read in names as it is: anything printable but letters, digits and `-_*/`.
+fn escape(text: &mut String, start: usize) {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b" .\\-_*/".contains(&octet);
+    if text.bytes().skip(start).all(is_plain) {
+        return;
+    }
+    let mut is_escaped = false;
+    for character in text.split_off(start).chars() {
+        if !is_escaped && !u8::try_from(character).is_ok_and(is_plain) {
+            text.push('\\');
+        }
+        is_escaped = character == '\\' && !is_escaped;
+        text.push(character);
+    }
+}
+
+/// Which field of a signature is the name of its signer.
+const SIGNER: usize = 7;
 
 /// A signature with its times as dates (RFC 4034 §3.2): NSD reads no seconds, which the library writes.
 fn presented_signature(signature: &Rrsig<&[u8], ParsedName<&[u8]>>, text: &mut String) -> fmt::Result {
@@ -90,6 +119,11 @@ fn presented_signature(signature: &Rrsig<&[u8], ParsedName<&[u8]>>, text: &mut S
         let blank = if place == 0 { "" } else { " " };
         match (place, field.parse()) {
             (4 | 5, Ok(seconds)) => write!(text, "{blank}{}", date(seconds)?)?,
+            (SIGNER, _) => {
+                let start = text.len() + blank.len();
+                write!(text, "{blank}{field}")?;
+                escape(text, start);
+            }
             _ => write!(text, "{blank}{field}")?,
         }
     }
@@ -124,6 +158,20 @@ mod tests {
 
     fn plain(records: &Records) -> Vec<(Vec<u8>, u16, u32, Vec<u8>)> {
         records.iter().map(|one| (one.owner.to_vec(), one.rtype, one.ttl, one.data.to_vec())).collect()
+    }
+
+    /// Knot DNS refused a zone with the mailbox `ms[b`.
+    #[test]
+    fn odd_characters_of_names_are_escaped_and_read_back() {
+        for (line, written) in [
+            ("a[b.example. 60 NS c+d.example.\n", "a\\[b.example. 60 NS c\\+d.example.\n"),
+            ("x\\;y\\\\.example. 60 MX 5 ms[b.example.\n", "x\\;y\\\\.example. 60 MX 5 ms\\[b.example.\n"),
+            ("a.example. 60 TXT \"[1+2]\"\n", "a.example. 60 TXT \"[1+2]\"\n"),
+            ("*.a/b.example. 60 CNAME _c.example.\n", "*.a/b.example. 60 CNAME _c.example.\n"),
+        ] {
+            assert_eq!(lines(&read(line)), written);
+            assert_eq!(plain(&read(written)), plain(&read(line)));
+        }
     }
 
     #[test]
