@@ -22,7 +22,8 @@ pub fn normal(first: u64, second: u64) -> f64 {
     (-2.0 * unit(first).ln()).sqrt() * (TAU * unit(second)).cos()
 }
 
-fn mix(value: u64) -> u64 {
+/// The finalizer of splitmix64: numbers that are near each other become numbers that are not.
+pub(crate) const fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

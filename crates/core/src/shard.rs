@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::random::mix;
+
 /// The shard that owns `client`, in `0..shards`; 0 when there is but one.
 ///
 /// Stable across versions, machines and runs: traces split by one release replay on another.
@@ -53,13 +55,6 @@ pub fn client_hash(client: IpAddr) -> u64 {
             mix(mix((bits >> 64) as u64) ^ bits as u64)
         }
     }
-}
-
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

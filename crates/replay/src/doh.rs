@@ -1,5 +1,6 @@
 //! DNS-over-HTTPS requests (RFC 8484 §4.1), for any version of HTTP.
 
+pub mod integer;
 mod response;
 
 use std::fmt;

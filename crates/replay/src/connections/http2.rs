@@ -20,6 +20,7 @@ pub use self::frames::ErrorCode;
 use self::frames::{Frame, append_header, append_reset, append_words, flag, kind};
 pub use self::request::Head;
 use crate::budget::ITEM;
+use crate::doh::integer::append_integer;
 use crate::doh::{Block, BlockReader, ResponseHead};
 
 /// The client's connection preface (RFC 9113 §3.4).
@@ -221,7 +222,7 @@ impl Http2 {
         out.extend_from_slice(&[0; frames::HEADER]);
         if number == 1 {
             // The table that responses to the server's settings might need is given up before (RFC 7541 §4.2).
-            hpack::append_integer(out, 0x20, 5, 0);
+            append_integer(out, 0x20, 5, 0);
         }
         head.append(out, wire);
         let last = if head.has_body() { 0 } else { flag::END_STREAM };

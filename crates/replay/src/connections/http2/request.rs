@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::hpack::{append_field, append_integer, append_text};
+use super::hpack::{append_field, append_text};
 use super::table::number;
+use crate::doh::integer::append_integer;
 use crate::doh::{self, DohMethod, DohSettings, MESSAGE};
 
 /// The header block of requests to one server, but for what depends on the query.

@@ -194,7 +194,7 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     for (name, value) in fields {
         block.push(0);
         for text in [name, value] {
-            hpack::append_integer(&mut block, 0, 7, text.len());
+            append_integer(&mut block, 0, 7, text.len());
             block.extend_from_slice(text.as_bytes());
         }
     }

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
-use super::qpack::{append_entry, append_integer, append_name};
+use super::qpack::{append_entry, append_name};
 use super::{append_number, kind};
+use crate::doh::integer::append_integer;
 use crate::doh::{self, DohMethod, DohSettings};
 
 /// Entries of the static table (RFC 9204, Appendix A).

@@ -116,6 +116,7 @@ impl Reading<'_> {
 mod tests {
     use super::super::append_number;
     use super::*;
+    use crate::doh::integer::append_integer;
     use proptest::prelude::*;
 
     /// A field section with the status 200, as an entry of the static table.
@@ -147,9 +148,9 @@ mod tests {
     fn head(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut section = OK.to_vec();
         for (name, value) in fields {
-            qpack::append_integer(&mut section, 0x20, 3, name.len());
+            append_integer(&mut section, 0x20, 3, name.len());
             section.extend_from_slice(name.as_bytes());
-            qpack::append_integer(&mut section, 0, 7, value.len());
+            append_integer(&mut section, 0, 7, value.len());
             section.extend_from_slice(value.as_bytes());
         }
         frame(1, &section)
