@@ -321,13 +321,20 @@ mod tests {
 
     use super::*;
 
+    /// A listener on a port of which no other socket is left: that of an earlier server still has connections in TIME-WAIT.
     fn listen(backlog: i32) -> (TcpListener, u16) {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        socket.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-        socket.listen(backlog).unwrap();
-        let listener = TcpListener::from(socket);
-        let port = listener.local_addr().unwrap().port();
-        (listener, port)
+        let mut tables = SocketTables::open().unwrap();
+        loop {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+            socket.listen(backlog).unwrap();
+            let listener = TcpListener::from(socket);
+            let port = listener.local_addr().unwrap().port();
+            let found = tables.tcp(&[port], None).unwrap();
+            if (found.local.states.all(), found.remote.states.all()) == (1, 0) {
+                return (listener, port);
+            }
+        }
     }
 
     /// A look at it kept a core for milliseconds in runs over UDP, and a worker of the replay with it.
