@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use ldplayer_emulate::stock::{Nsd, Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, StockSettings};
 use serde_json::Value;
 
 use common::{certificate, data, free_address, summary_of};
@@ -29,7 +29,7 @@ fn clients_that_find_no_port_are_not_sent_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let server: SocketAddr = SERVER.parse().unwrap();
     let file = folder.path().join("nsd.conf");
-    std::fs::write(&file, Nsd::default().configuration(folder.path(), &[server]).unwrap()).unwrap();
+    std::fs::write(&file, Kind::NSD.serving(Vec::new()).configuration(folder.path(), &[server]).unwrap()).unwrap();
     // Twenty ports for all clients, which keep their connections.
     let range = "echo 40000 40019 > /proc/sys/net/ipv4/ip_local_port_range";
     let command = format!("sh -c '{range} && exec nsd -d -c {}'", file.display());
@@ -53,7 +53,11 @@ fn clients_that_find_no_port_are_not_sent_and_told() {
 fn clients_share_the_ports_that_there_are_and_that_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nsd.conf");
-    std::fs::write(&file, Nsd::default().configuration(folder.path(), &[SERVER.parse().unwrap()]).unwrap()).unwrap();
+    std::fs::write(
+        &file,
+        Kind::NSD.serving(Vec::new()).configuration(folder.path(), &[SERVER.parse().unwrap()]).unwrap(),
+    )
+    .unwrap();
     let range = "echo 40000 40019 > /proc/sys/net/ipv4/ip_local_port_range";
     let command = format!("sh -c '{range} && exec nsd -d -c {}'", file.display());
     let start = ["--start-server", &command, "--server", SERVER, "--sources", "ports"];
@@ -78,7 +82,10 @@ fn a_bad_certificate_of_a_stock_server_is_told_by_its_fault() {
             "server:\n  local-zone: \".\" static\n  interface: {ip}@{port}\n  tls-port: {port}\n  \
              tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\""
         );
-        let _unbound = Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[plain]).unwrap();
+        let _unbound = Kind::UNBOUND
+            .with(StockSettings { extra, ipv6: false, ..StockSettings::default() })
+            .start(&[plain])
+            .unwrap();
         let server = tls.to_string();
         let options = ["--server", &server, "--sources", "pool:127.0.0.0/8", "--transport", "dot"];
         let trust = ["--tls-ca", &ca, "--tls-name", "dns.test"];

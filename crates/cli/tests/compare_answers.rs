@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ldplayer_emulate::stock::{Bind, Process, Stock, Zone};
+use ldplayer_emulate::stock::{Kind, Process, Zone};
 use serde_json::Value;
 
 use common::{certificate, free_address};
@@ -66,10 +66,10 @@ fn bind(folder: &Path, others: &[usize]) -> (SocketAddr, SocketAddr, Process) {
         tls.port(),
         tls.ip()
     );
-    let options = Bind::options(&[plain]).replacen("options {", &head, 1);
+    let options = Kind::BIND.head(Path::new("."), &[plain]).unwrap().replacen("options {", &head, 1);
     let zones = vec![Zone::new("example.", file)];
     let zone = format!("zone \"example.\" {{ type primary; file \"{}\"; }};\n", zones[0].file.display());
-    (plain, tls, Bind::with_configuration(options + &zone, zones).start(&[plain]).unwrap())
+    (plain, tls, Kind::BIND.configured(options + &zone, zones).start(&[plain]).unwrap())
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ldplayer_emulate::stock::{Nsd, Stock};
+use ldplayer_emulate::stock::Kind;
 use serde_json::Value;
 
 const QUERIES: usize = 400;
@@ -108,7 +108,7 @@ const LDPLAYER_TEXT: &str = "1.0 192.0.2.1 a. IN A udp\n1.1 192.0.2 b. IN A udp\
 fn a_run_over_a_damaged_input_is_not_complete() {
     let folder = tempfile::tempdir().unwrap();
     let server = free_address();
-    let _nsd = Nsd::default().start(&[server]).unwrap();
+    let _nsd = Kind::NSD.serving(Vec::new()).start(&[server]).unwrap();
     let (server, whole) = (server.to_string(), folder.path().join("whole.tsv"));
     std::fs::write(&whole, tsv()).unwrap();
     let (status, check) = replay(folder.path(), &[&whole], &server);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ldplayer_emulate::stock::ResolverKind;
+use ldplayer_emulate::stock::Kind;
 use serde_json::Value;
 
 /// Queries of the bundled capture, and the clients that sent them.
@@ -55,7 +55,7 @@ fn it_replays_the_root_server_traffic_and_names_the_report() {
 #[test]
 fn a_stock_resolver_resolves_real_questions_in_the_emulated_internet() {
     let scratch = tempfile::tempdir().unwrap();
-    for resolver in ResolverKind::ALL.into_iter().filter(|kind| kind.is_installed()) {
+    for resolver in Kind::resolvers().filter(|kind| kind.is_installed()) {
         let output = demo(scratch.path(), &["--recursive", "--speed", "10", "--resolver", resolver.name()]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use ldplayer_emulate::stock::{Bind, Process, Stock, Unbound, Zone};
+use ldplayer_emulate::stock::{Kind, Process, StockSettings, Zone};
 
 /// Questions asked.
 const ASKED: usize = 300;
@@ -80,13 +80,13 @@ fn unbound(folder: &Path, address: SocketAddr) -> Process {
          dnstap-log-client-response-messages: yes\n",
         socket.display()
     );
-    Unbound { extra: tap, ipv6: false, ..Unbound::default() }.start(&[address]).unwrap()
+    Kind::UNBOUND.with(StockSettings { extra: tap, ipv6: false, ..StockSettings::default() }).start(&[address]).unwrap()
 }
 
 fn bind(folder: &Path, address: SocketAddr) -> Process {
     let file = folder.join("example.zone");
     std::fs::write(&file, "$TTL 60\n@ SOA ns mail 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n").unwrap();
-    let options = Bind::options(&[address]);
+    let options = Kind::BIND.head(Path::new("."), &[address]).unwrap();
     // BIND drops what its queue has no room for; there is room for everything.
     let tap = format!(
         "dnstap {{ auth; client; }}; dnstap-output unix \"{}\"; fstrm-set-input-queue-size 16384;",
@@ -94,7 +94,7 @@ fn bind(folder: &Path, address: SocketAddr) -> Process {
     );
     let text = options.replacen("options {", &format!("options {{ {tap}"), 1);
     let zone = format!("zone \"example.\" {{ type primary; file \"{}\"; }};\n", file.display());
-    Bind::with_configuration(text + &zone, vec![Zone::new("example.", file)]).start(&[address]).unwrap()
+    Kind::BIND.configured(text + &zone, vec![Zone::new("example.", file)]).start(&[address]).unwrap()
 }
 
 /// What is asked of the server is what ldplayer writes, each question with its answer.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use ldplayer_emulate::stock::{Nsd, Stock};
+use ldplayer_emulate::stock::Kind;
 use serde_json::Value;
 
 use common::{data, free_address, summary_of};
@@ -43,7 +43,7 @@ fn replay(folder: &Path, server: SocketAddr, early_data: &str) -> Value {
 fn a_server_that_takes_early_data_gets_it_and_all_is_answered() {
     let folder = tempfile::tempdir().unwrap();
     let (plain, tls) = (free_address(), free_address());
-    let _nsd = Nsd::default().start(&[plain]).unwrap();
+    let _nsd = Kind::NSD.serving(Vec::new()).start(&[plain]).unwrap();
     let _proxy = proxy(folder.path(), tls, plain);
     let [early, other] = ["on", "off"].map(|early| replay(folder.path(), tls, early));
     let queries = |summary: &Value, class: &str| {

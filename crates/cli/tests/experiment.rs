@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use common::data;
-use ldplayer_emulate::stock::{Nsd, ResolverKind, Stock};
+use ldplayer_emulate::stock::Kind;
 use serde_json::Value;
 
 const ZONE: &str =
@@ -386,13 +386,13 @@ fn resolvers_resolve_in_an_internet_of_the_zones() {
     fs::write(place.path("trace.tsv"), trace).unwrap();
     let server = |kind: &str| format!("[server.{kind}]\nkind = '{kind}'\nzones = 'zones'\nroot_hints = 'hints'\n");
     // The latter two are not in every distribution.
-    let more = [("knot-resolver", ResolverKind::KnotResolver), ("powerdns-recursor", ResolverKind::Recursor)];
+    let more = [("knot-resolver", Kind::KNOT_RESOLVER), ("pdns-recursor", Kind::PDNS_RECURSOR)];
     let more = more.into_iter().filter(|(_, kind)| kind.is_installed()).map(|(name, _)| name);
     let kinds: Vec<&str> = ["unbound"].into_iter().chain(more).collect();
     let servers: String = kinds.iter().map(|kind| server(kind)).collect();
     let asked: Vec<&str> = kinds.iter().copied().chain(["front"]).collect();
     // Two of them do not speak HTTPS.
-    let silent = asked.iter().filter(|name| ["powerdns-recursor", "front"].contains(*name));
+    let silent = asked.iter().filter(|name| ["pdns-recursor", "front"].contains(*name));
     let silent: Vec<String> = silent.map(|name| format!("{{ server = '{name}', transport = 'doh2' }}")).collect();
     place.write(&format!(
         "exclude = [{}]\n{servers}[server.front]\nkind = 'dnsdist'\nbackend = 'unbound'\n\
@@ -415,7 +415,7 @@ fn resolvers_resolve_in_an_internet_of_the_zones() {
 fn a_server_that_runs_already_is_asked_where_it_is_with_a_generated_trace() {
     let place = Place::new();
     let address = common::free_address();
-    let _server = Nsd::default().start(&[address]).unwrap();
+    let _server = Kind::NSD.serving(Vec::new()).start(&[address]).unwrap();
     let text = format!(
         "[generate]\nspec = 'syn-3'\nqueries = 20\nduration = '1s'\n[server.mine]\nkind = 'address'\naddress = '{address}'\n"
     );

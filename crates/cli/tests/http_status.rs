@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use ldplayer_emulate::stock::{Process, Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, Process, StockSettings};
 
 use common::{certificate, data, free_address, summary_of};
 use haproxy::Proxy;
@@ -23,7 +23,10 @@ fn unbound(https: SocketAddr) -> Process {
         "server:\n  local-zone: \".\" static\n  minimal-responses: yes\n  incoming-num-tcp: 1000\n  \
          tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n  interface: {ip}@{port}\n  https-port: {port}\n"
     );
-    Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[free_address()]).unwrap()
+    Kind::UNBOUND
+        .with(StockSettings { extra, ipv6: false, ..StockSettings::default() })
+        .start(&[free_address()])
+        .unwrap()
 }
 
 /// A proxy that answers every other request by itself, with a page.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use arrow_array::cast::AsArray;
-use ldplayer_emulate::stock::{Knot, Nsd, Stock, Zone, find};
+use ldplayer_emulate::stock::{Kind, Zone, find};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
@@ -118,7 +118,7 @@ fn nsd(folder: &Path, addresses: &[SocketAddr]) -> String {
     std::io::Read::read_to_end(&mut liblzma::read::XzDecoder::new(packed), &mut zone).unwrap();
     let file = folder.join("root.zone");
     fs::write(&file, zone).unwrap();
-    let mut text = Nsd { zones: vec![Zone::new(".", file)] }.configuration(folder, addresses).unwrap();
+    let mut text = Kind::NSD.serving(vec![Zone::new(".", file)]).configuration(folder, addresses).unwrap();
     let (key, pem) = (certificate("server.key"), certificate("server.pem"));
     text += &format!(
         "server:\n  tcp-count: 8000\n  tls-port: 853\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\"\n"
@@ -222,7 +222,7 @@ fn whoami() -> Place {
     let zone = folder.path().join("whoami.zone");
     fs::write(&zone, "whoami.example. 60 SOA ns.example. h.example. 1 2 3 4 5\nwhoami.example. 60 NS ns.example.\n")
         .unwrap();
-    let knot = Knot { zones: vec![Zone::new("whoami.example.", zone)] };
+    let knot = Kind::KNOT.serving(vec![Zone::new("whoami.example.", zone)]);
     let text = knot.configuration(folder.path(), &listen(53)).unwrap() + "    module: mod-whoami\n";
     let file = folder.path().join("knot.conf");
     fs::write(&file, text).unwrap();

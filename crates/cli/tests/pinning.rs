@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use ldplayer_emulate::stock::{Process, Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, Process, StockSettings};
 use serde_json::Value;
 
 use common::{certificate, data, free_address, summary_of};
@@ -38,7 +38,8 @@ fn unbound(made: &Made) -> (SocketAddr, SocketAddr, Process) {
          interface: {ip}@{https_port}\n  https-port: {https_port}\n",
         made.key, made.certificate
     );
-    let process = Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[plain]).unwrap();
+    let process =
+        Kind::UNBOUND.with(StockSettings { extra, ipv6: false, ..StockSettings::default() }).start(&[plain]).unwrap();
     (tls, https, process)
 }
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::cast::AsArray;
-use ldplayer_emulate::stock::{Nsd, Output, Process, Stock, StockError, Zone};
+use ldplayer_emulate::stock::{Kind, Output, Process, StockError, Zone};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ fn servers(folder: &Path) -> Option<Servers> {
     let file = folder.join("root.zone");
     std::fs::write(&file, zone).unwrap();
     let plain = free_address();
-    let nsd = Nsd { zones: vec![Zone::new(".", file)] }.start(&[plain]).unwrap();
+    let nsd = Kind::NSD.serving(vec![Zone::new(".", file)]).start(&[plain]).unwrap();
     // A port that was free may be another's by the time that it is used.
     let mut started = (0..5).map(|_| start_dnsproxy(&dnsproxy, plain, folder));
     let (quic, https, proxy) = started.find_map(Result::ok).expect("dnsproxy starts, see its errors above");

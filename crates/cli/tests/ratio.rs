@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::certificate;
 use dnsproxy::dnsproxy;
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, Stock, Zone, find};
+use ldplayer_emulate::stock::{Kind, StockServer, Zone, find};
 use ldplayer_net::netns::has_ipv6;
 use serde_json::Value;
 
@@ -54,12 +54,12 @@ impl Place {
     }
 
     /// The command that starts a stock server in a testbed, with more in its configuration.
-    fn stock(&self, stock: &dyn Stock, more: &str) -> String {
+    fn stock(&self, stock: &StockServer, more: &str) -> String {
         self.stock_at(SERVER, stock, more)
     }
 
-    fn stock_at(&self, address: &str, stock: &dyn Stock, more: &str) -> String {
-        let program = stock.program();
+    fn stock_at(&self, address: &str, stock: &StockServer, more: &str) -> String {
+        let program = stock.kind.program();
         let listen = [SocketAddr::new(address.parse().unwrap(), 53)];
         let file = self.path("server.conf");
         std::fs::write(&file, stock.configuration(self.folder.path(), &listen).unwrap() + more).unwrap();
@@ -68,7 +68,7 @@ impl Place {
     }
 
     fn nsd(&self, more: &str) -> String {
-        self.stock(&Nsd { zones: self.zones() }, more)
+        self.stock(&Kind::NSD.serving(self.zones()), more)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -169,7 +169,7 @@ fn clients_and_servers_have_addresses_of_one_family() {
         return eprintln!("NOT TESTED over IPv6, which this kernel has not");
     }
     let place = Place::new();
-    let start = place.stock_at("fd53::2", &Nsd { zones: place.zones() }, "");
+    let start = place.stock_at("fd53::2", &Kind::NSD.serving(place.zones()), "");
     let line = &place.wired_at("six=fd53::2", &start, &SOME)[0];
     assert_eq!((codes(line), &line["server"]), (vec!["normal"], &"six ([fd53::2]:53)".into()), "{line}");
     let trace = std::fs::read_to_string(place.path("study/fd53--2-53.tsv")).unwrap();
@@ -183,13 +183,13 @@ const SOME: [&str; 6] = ["--rtt", FAR, "--clients", "40", "--pairs", "2"];
 fn stock_servers_take_two_round_trips() {
     let place = Place::new();
     let zones = || place.zones();
-    let servers: [(&str, Box<dyn Stock>); 3] = [
-        ("nsd", Box::new(Nsd { zones: zones() })),
-        ("knot", Box::new(Knot { zones: zones() })),
-        ("bind", Box::new(Bind::new(zones()))),
+    let servers: [(&str, StockServer); 3] = [
+        ("nsd", Kind::NSD.serving(zones())),
+        ("knot", Kind::KNOT.serving(zones())),
+        ("bind", Kind::BIND.serving(zones())),
     ];
     for (name, stock) in servers {
-        let lines = place.wired(&place.stock(&*stock, ""), &SOME);
+        let lines = place.wired(&place.stock(&stock, ""), &SOME);
         let line = &lines[0];
         assert_eq!(codes(line), ["normal"], "{name}: {line}");
         assert_eq!((count(line, "pairs", "valid"), count(line, "wire", "length_apart")), (80, 0), "{name}: {line}");
@@ -255,7 +255,7 @@ fn a_path_that_loses_packets_is_no_queue() {
 fn tls_takes_three_round_trips_and_quic_two_or_three() {
     let Some(dnsproxy) = dnsproxy() else { return };
     let place = Place::new();
-    let behind = Nsd { zones: place.zones() };
+    let behind = Kind::NSD.serving(place.zones());
     let text = behind.configuration(place.folder.path(), &["127.0.0.1:5300".parse().unwrap()]).unwrap();
     std::fs::write(place.path("behind.conf"), text).unwrap();
     let script = format!(
@@ -285,7 +285,7 @@ fn tls_takes_three_round_trips_and_quic_two_or_three() {
 fn a_response_that_a_server_holds_over_tls_and_what_is_not_spoken_are_told() {
     let place = Place::new();
     let listen = [format!("{SERVER}:53").parse().unwrap()];
-    let text = Bind::new(place.zones()).configuration(place.folder.path(), &listen).unwrap();
+    let text = Kind::BIND.serving(place.zones()).configuration(place.folder.path(), &listen).unwrap();
     let over_tls = format!("options {{ listen-on port 853 tls ours {{ {SERVER}; }};");
     let text = text.replacen("options {", &over_tls, 1)
         + &format!(
@@ -293,7 +293,7 @@ fn a_response_that_a_server_holds_over_tls_and_what_is_not_spoken_are_told() {
             certificate("server.pem"),
             certificate("server.key")
         );
-    let bind = Bind::with_configuration(text, place.zones());
+    let bind = Kind::BIND.configured(text, place.zones());
     let more = [&SOME[..], &["--transport", "tcp,dot,doq", "--tls-insecure", "--query-timeout", "2s"]].concat();
     let lines = place.wired(&place.stock(&bind, ""), &more);
     assert_eq!((codes(&lines[0])[0], codes(&lines[2])[0]), ("normal", "no_connections"), "{lines:?}");
@@ -305,7 +305,7 @@ fn a_response_that_a_server_holds_over_tls_and_what_is_not_spoken_are_told() {
 #[test]
 fn on_loopback_ratios_say_nothing_and_files_are_not_written_over() {
     let place = Place::new();
-    let start = place.stock(&Nsd { zones: place.zones() }, "server:\n  ip-address: 127.0.0.1@5300\n");
+    let start = place.stock(&Kind::NSD.serving(place.zones()), "server:\n  ip-address: 127.0.0.1@5300\n");
     let ldplayer = env!("CARGO_BIN_EXE_ldplayer");
     let study = place.path("study");
     let ask = |more: &[&str]| {

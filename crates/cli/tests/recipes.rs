@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ldplayer_emulate::stock::{Nsd, Stock, Zone, find};
+use ldplayer_emulate::stock::{Kind, Zone, find};
 use serde_json::Value;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -138,7 +138,7 @@ fn configuration(folder: &Path) -> PathBuf {
     let work = folder.join("nsd");
     fs::create_dir(&work).unwrap();
     let server = SERVER.parse().unwrap();
-    let nsd = Nsd { zones: vec![Zone::new(".", folder.join("zones/root.zone"))] };
+    let nsd = Kind::NSD.serving(vec![Zone::new(".", folder.join("zones/root.zone"))]);
     let tls = format!(
         "server:\n  tcp-count: 2000\n  ip-address: 192.0.2.53@{TLS_PORT}\n  tls-port: {TLS_PORT}\n  \
          tls-service-key: \"{CERTIFICATES}/server.key\"\n  tls-service-pem: \"{CERTIFICATES}/server.pem\"\n",

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ldplayer_emulate::stock::{Nsd, Stock, Zone};
+use ldplayer_emulate::stock::{Kind, Zone};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
@@ -47,7 +47,7 @@ fn identity_holds(run: &serde_json::Value) {
 fn a_real_capture_is_answered_by_stock_nsd_as_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let server = free_address();
-    let _nsd = Nsd { zones: vec![Zone::new(".", root_zone(folder.path()))] }.start(&[server]).unwrap();
+    let _nsd = Kind::NSD.serving(vec![Zone::new(".", root_zone(folder.path()))]).start(&[server]).unwrap();
     let capture = data("l-root-20161006.pcap.xz");
     let (capture, server) = (capture.to_str().unwrap(), server.to_string());
     let run = folder.path().join("run");

@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ldplayer_emulate::stock::{Nsd, Process, Stock};
+use ldplayer_emulate::stock::{Kind, Process};
 use serde_json::Value;
 
 fn ldplayer(arguments: &[&str]) -> Output {
@@ -28,7 +28,7 @@ fn text(path: &Path) -> &str {
 /// A server that refuses every query.
 fn refusing() -> (Process, String) {
     let address = common::free_address();
-    (Nsd::default().start(&[address]).unwrap(), address.to_string())
+    (Kind::NSD.serving(Vec::new()).start(&[address]).unwrap(), address.to_string())
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ldplayer_emulate::stock::{Nsd, Stock};
+use ldplayer_emulate::stock::Kind;
 
 /// Where the server listens, in a namespace of its own.
 const SERVER: &str = "127.0.0.1:5300";
@@ -13,7 +13,7 @@ const SERVER: &str = "127.0.0.1:5300";
 fn configuration(folder: &Path) -> PathBuf {
     let server: SocketAddr = SERVER.parse().unwrap();
     let file = folder.join("nsd.conf");
-    std::fs::write(&file, Nsd::default().configuration(folder, &[server]).unwrap()).unwrap();
+    std::fs::write(&file, Kind::NSD.serving(Vec::new()).configuration(folder, &[server]).unwrap()).unwrap();
     file
 }
 

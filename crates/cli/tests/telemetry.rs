@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use ldplayer_emulate::stock::{Nsd, Stock};
+use ldplayer_emulate::stock::Kind;
 use ldplayer_net::namespace::Namespace;
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ fn said(output: &Output) -> String {
 fn nsd(folder: &Path) -> String {
     let server: SocketAddr = SERVER.parse().unwrap();
     let file = folder.join("nsd.conf");
-    std::fs::write(&file, Nsd::default().configuration(folder, &[server]).unwrap()).unwrap();
+    std::fs::write(&file, Kind::NSD.serving(Vec::new()).configuration(folder, &[server]).unwrap()).unwrap();
     format!("nsd -d -c {}", file.display())
 }
 

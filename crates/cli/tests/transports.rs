@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, Output, Process, Stock, Unbound, Zone, find};
+use ldplayer_emulate::stock::{Kind, Output, Process, StockServer, StockSettings, Zone, find};
 use serde_json::Value;
 
 use common::{certificate, data, free_address, summary_of};
@@ -46,13 +46,13 @@ fn is_answered(summary: &Value, transport: &str, expected: &Value) {
 fn stock_servers(folder: &Path) -> Vec<(SocketAddr, Process)> {
     let zones = root_zone(folder);
     let nothing = "server:\n  local-zone: \".\" static\n  minimal-responses: yes".to_owned();
-    let servers: [Box<dyn Stock>; 4] = [
-        Box::new(Nsd { zones: zones.clone() }),
-        Box::new(Knot { zones: zones.clone() }),
-        Box::new(Bind::new(zones)),
-        Box::new(Unbound { extra: nothing, ipv6: false, ..Unbound::default() }),
+    let servers: [StockServer; 4] = [
+        Kind::NSD.serving(zones.clone()),
+        Kind::KNOT.serving(zones.clone()),
+        Kind::BIND.serving(zones),
+        Kind::UNBOUND.with(StockSettings { extra: nothing, ipv6: false, ..StockSettings::default() }),
     ];
-    let start = |server: Box<dyn Stock>| {
+    let start = |server: StockServer| {
         let address = free_address();
         (address, server.start(&[address]).unwrap())
     };
@@ -86,16 +86,17 @@ fn stock_servers_over_tls(folder: &Path) -> Vec<(SocketAddr, SocketAddr, Process
         "server:\n  local-zone: \".\" static\n  minimal-responses: yes\n  incoming-num-tcp: 1000\n  \
          interface: {ip}@{port}\n  tls-port: {port}\n  tls-service-key: \"{key}\"\n  tls-service-pem: \"{pem}\""
     );
-    let unbound = Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[plain]).unwrap();
+    let unbound =
+        Kind::UNBOUND.with(StockSettings { extra, ipv6: false, ..StockSettings::default() }).start(&[plain]).unwrap();
     let (bind_plain, bind_tls) = (free_address(), free_address());
     let (ip, port) = (bind_tls.ip(), bind_tls.port());
     let zones = root_zone(folder);
     let head = format!(
         "tls t {{ key-file \"{key}\"; cert-file \"{pem}\"; }};\noptions {{\n  listen-on port {port} tls t {{ {ip}; }};"
     );
-    let options = Bind::options(&[bind_plain]).replacen("options {", &head, 1);
+    let options = Kind::BIND.head(Path::new("."), &[bind_plain]).unwrap().replacen("options {", &head, 1);
     let zone = format!("zone \".\" {{ type primary; file \"{}\"; }};\n", zones[0].file.display());
-    let bind = Bind::with_configuration(options + &zone, zones).start(&[bind_plain]).unwrap();
+    let bind = Kind::BIND.configured(options + &zone, zones).start(&[bind_plain]).unwrap();
     vec![(plain, tls, unbound), (bind_plain, bind_tls, bind)]
 }
 
@@ -139,7 +140,7 @@ fn encrypted_unbound(plain: SocketAddr, more: &[(&str, SocketAddr)]) -> Process 
     for (option, address) in more {
         extra += &format!("  interface: {}@{}\n  {option}: {}\n", address.ip(), address.port(), address.port());
     }
-    Unbound { extra, ipv6: false, ..Unbound::default() }.start(&[plain]).unwrap()
+    Kind::UNBOUND.with(StockSettings { extra, ipv6: false, ..StockSettings::default() }).start(&[plain]).unwrap()
 }
 
 /// Unbound, BIND and dnsdist before that, each with its address for UDP and the one for HTTPS.
@@ -154,9 +155,9 @@ fn stock_servers_over_https(folder: &Path) -> Vec<(SocketAddr, SocketAddr, Proce
         "tls t {{ key-file \"{key}\"; cert-file \"{pem}\"; }};\nhttp h {{ endpoints {{ \"/dns-query\"; }}; \
          listener-clients 0; }};\noptions {{\n  listen-on port {port} tls t http h {{ {ip}; }};"
     );
-    let options = Bind::options(&[bind_plain]).replacen("options {", &head, 1);
+    let options = Kind::BIND.head(Path::new("."), &[bind_plain]).unwrap().replacen("options {", &head, 1);
     let zone = format!("zone \".\" {{ type primary; file \"{}\"; }};\n", zones[0].file.display());
-    let bind = Bind::with_configuration(options + &zone, zones).start(&[bind_plain]).unwrap();
+    let bind = Kind::BIND.configured(options + &zone, zones).start(&[bind_plain]).unwrap();
     let (front_plain, front_https) = (free_address(), free_address());
     let front = dnsdist(folder, front_plain, front_https, bind_plain);
     vec![(plain, https, unbound), (front_plain, front_https, front), (bind_plain, bind_https, bind)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
-use ldplayer_emulate::stock::{Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, StockSettings};
 use ldplayer_emulate::testbed::{INTERNET, Plan, Testbed};
 use serde_json::Value;
 
@@ -226,7 +226,11 @@ fn a_resolver_of_ones_own_is_asked_and_sends_what_it_asked() {
              dnstap-log-resolver-response-messages: yes\n  dnstap-log-client-query-messages: yes\n",
             folder.join("tap.sock").display()
         );
-        let resolver = Unbound { root_hints: Some(folder.join("hints")), extra: tap, ..Unbound::default() };
+        let resolver = Kind::UNBOUND.with(StockSettings {
+            root_hints: Some(folder.join("hints")),
+            extra: tap,
+            ..StockSettings::default()
+        });
         let unbound = resolver.start(&["127.0.0.1:5300".parse().unwrap()]).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
         let all = ["zones", "fetch", "trace.tsv", "--resolver", "127.0.0.1:5300", "--tap", "tap.sock", "-o", "built"];

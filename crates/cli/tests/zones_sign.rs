@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ldplayer_emulate::stock::{Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, StockSettings};
 use serde_json::Value;
 
 /// A hierarchy whose root has DS records of nobody knows which keys.
@@ -128,8 +128,11 @@ fn ask(server: SocketAddr, name: &str, qtype: u16) -> (u8, bool) {
 fn ensure_validated(directory: &Path, opt_out: bool) {
     let serving = Serving::start(directory);
     let forward = format!("forward-zone:\n  name: \".\"\n  forward-addr: 127.0.0.1@{}\n", serving.1.port());
-    let unbound =
-        Unbound { trust_anchor: Some(directory.join("trust-anchors.ds")), extra: forward, ..Unbound::default() };
+    let unbound = Kind::UNBOUND.with(StockSettings {
+        trust_anchor: Some(directory.join("trust-anchors.ds")),
+        extra: forward,
+        ..StockSettings::default()
+    });
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let started = unbound.start(&[free]).unwrap();
     for (name, qtype, wanted) in [

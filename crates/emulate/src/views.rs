@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use ldplayer_core::name::Presentation;
 
 use crate::serve::set::ZoneSet;
-use crate::stock::{Bind, StockError, quoted, quoted_path};
+use crate::stock::{Kind, StockError, quoted, quoted_path};
 
 /// The complete configuration of a BIND that listens on these addresses. Zone files have absolute paths: those of the set, or of what takes their
 /// place.
@@ -23,7 +23,7 @@ pub fn configuration(
     listen: &[SocketAddr],
     instead: &HashMap<PathBuf, PathBuf>,
 ) -> Result<String, StockError> {
-    let mut text = Bind::options(listen);
+    let mut text = Kind::BIND.head(std::path::Path::new("."), listen)?;
     let mut defined: HashMap<u32, usize> = HashMap::new();
     let views = set.index().views();
     for (number, (addresses, zones)) in views.iter().filter(|(_, zones)| !zones.is_empty()).enumerate() {

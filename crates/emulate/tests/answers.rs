@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use common::{root_zone, write};
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, Stock, Zone as StockZone};
+use ldplayer_emulate::stock::{Kind, StockServer, Zone as StockZone};
 use ldplayer_zone::{Records, Scratch, Transport, Zone, load, respond};
 use message::Seen;
 use peer::Peer;
@@ -58,7 +58,7 @@ fn ours(zone: &Zone, question: &Question, transport: Transport, scratch: &mut Sc
 }
 
 /// Asks both and compares.
-fn compare(name: &str, stock: &dyn Stock, rules: &[Rule], file: &Path, count: usize, table: &mut Table) {
+fn compare(name: &str, stock: &StockServer, rules: &[Rule], file: &Path, count: usize, table: &mut Table) {
     let records = records(file);
     let (zone, _) = Zone::from_records(&records).unwrap();
     let address = common::free_v4();
@@ -95,15 +95,15 @@ fn compare(name: &str, stock: &dyn Stock, rules: &[Rule], file: &Path, count: us
 }
 
 /// Every zone against one server, which is made for the zones that it is given.
-fn against(server: &str, make: impl Fn(Vec<StockZone>) -> Box<dyn Stock>, rules: &[Rule]) {
+fn against(server: &str, make: impl Fn(Vec<StockZone>) -> StockServer, rules: &[Rule]) {
     let directory = tempfile::tempdir().unwrap();
     let mut table = Table::default();
     let root = root_zone(directory.path());
-    compare(&format!("{server} root"), &*make(vec![StockZone::new(".", &root)]), rules, &root, QUERIES[0], &mut table);
+    compare(&format!("{server} root"), &make(vec![StockZone::new(".", &root)]), rules, &root, QUERIES[0], &mut table);
     for (name, text) in ZONES {
         let file = write(directory.path(), name, text.as_bytes());
         let stock = make(vec![StockZone::new("test.", &file)]);
-        compare(&format!("{server} {name}"), &*stock, rules, &file, QUERIES[1], &mut table);
+        compare(&format!("{server} {name}"), &stock, rules, &file, QUERIES[1], &mut table);
     }
     println!("{:22} {:>6} {:>6} {:>6}  allowed by rule", "", "asked", "equal", "differ");
     table.lines.iter().for_each(|line| println!("{line}"));
@@ -118,7 +118,7 @@ type Listed<'a> = (&'a str, u16, u16, &'a str);
 const SILENT: u16 = u16::MAX;
 
 /// The queries of [`odd`]: what is seen must be equal but for those listed, with our code, theirs, and why.
-fn odd_against(server: &str, make: impl Fn(Vec<StockZone>) -> Box<dyn Stock>, rules: &[Rule], listed: &[Listed<'_>]) {
+fn odd_against(server: &str, make: impl Fn(Vec<StockZone>) -> StockServer, rules: &[Rule], listed: &[Listed<'_>]) {
     let directory = tempfile::tempdir().unwrap();
     let file = write(directory.path(), "plain", ZONES[0].1.as_bytes());
     let (zone, _) = Zone::from_records(&records(&file)).unwrap();
@@ -161,14 +161,14 @@ const OPCODE: &str = "what follows the header of an unknown opcode is not known 
 
 #[test]
 fn nsd_takes_odd_queries_the_same() {
-    odd_against("nsd", |zones| Box::new(Nsd { zones }), rules::NSD, &[CHAOS, ("AXFR over UDP", 5, 4, AXFR)]);
+    odd_against("nsd", |zones| Kind::NSD.serving(zones), rules::NSD, &[CHAOS, ("AXFR over UDP", 5, 4, AXFR)]);
 }
 
 #[test]
 fn knot_takes_odd_queries_the_same() {
     odd_against(
         "knot",
-        |zones| Box::new(Knot { zones }),
+        |zones| Kind::KNOT.serving(zones),
         rules::KNOT,
         &[
             CHAOS,
@@ -183,7 +183,7 @@ fn knot_takes_odd_queries_the_same() {
 fn bind_takes_odd_queries_the_same() {
     odd_against(
         "bind",
-        |zones| Box::new(Bind::new(zones)),
+        |zones| Kind::BIND.serving(zones),
         rules::BIND,
         &[
             CHAOS,
@@ -196,15 +196,15 @@ fn bind_takes_odd_queries_the_same() {
 
 #[test]
 fn nsd_answers_the_same() {
-    against("nsd", |zones| Box::new(Nsd { zones }), rules::NSD);
+    against("nsd", |zones| Kind::NSD.serving(zones), rules::NSD);
 }
 
 #[test]
 fn knot_answers_the_same() {
-    against("knot", |zones| Box::new(Knot { zones }), rules::KNOT);
+    against("knot", |zones| Kind::KNOT.serving(zones), rules::KNOT);
 }
 
 #[test]
 fn bind_answers_the_same() {
-    against("bind", |zones| Box::new(Bind::new(zones)), rules::BIND);
+    against("bind", |zones| Kind::BIND.serving(zones), rules::BIND);
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use common::{QUESTION, SERIAL, ask_tcp, ask_udp, ask_udp_from, end, free_v4, root_zone, write};
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, Stock, Unbound, Zone};
+use ldplayer_emulate::stock::{Kind, StockServer, StockSettings, Zone};
 use ldplayer_net::netns::Testbed;
 
 /// a.root-servers.net and the other twelve in that zone.
@@ -38,7 +38,8 @@ fn main() {
 
 fn servers_start_without_privileges(zone: &Zone) {
     let zones = || vec![zone.clone()];
-    let all: [&dyn Stock; 3] = [&Nsd { zones: zones() }, &Knot { zones: zones() }, &Bind::new(zones())];
+    let all: [&StockServer; 3] =
+        [&Kind::NSD.serving(zones()), &Kind::KNOT.serving(zones()), &Kind::BIND.serving(zones())];
     for stock in all {
         let address = free_v4();
         let server = stock.start(&[address]).unwrap();
@@ -50,11 +51,16 @@ fn servers_start_without_privileges(zone: &Zone) {
 
 fn unbound_resolves_from_its_root_hints(directory: &Path, zone: Zone) {
     let roots: Vec<SocketAddr> = ROOT_SERVERS.map(|root| (root.parse::<IpAddr>().unwrap(), 53).into()).into();
-    let authority = Nsd { zones: vec![zone] }.start(&roots).unwrap();
+    let authority = Kind::NSD.serving(vec![zone]).start(&roots).unwrap();
     let hints = b". 3600 NS a.root-servers.net.\na.root-servers.net. 3600 A 198.41.0.4\n";
     let root_hints = Some(write(directory, "hints", hints));
     for qname_minimisation in [true, false] {
-        let unbound = Unbound { root_hints: root_hints.clone(), qname_minimisation, ipv6: false, ..Unbound::default() };
+        let unbound = Kind::UNBOUND.with(StockSettings {
+            root_hints: root_hints.clone(),
+            qname_minimisation,
+            ipv6: false,
+            ..StockSettings::default()
+        });
         let address = free_v4();
         let server = unbound.start(&[address]).unwrap();
         let mut question = QUESTION;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{QUESTION, SERIAL, ask_tcp, ask_udp, ask_udp_from, end, free, free_v4, resolvers, root_zone, runs, write};
-use ldplayer_emulate::stock::{Bind, Knot, Nsd, ResolverKind, Resolving, Stock, StockError, Unbound, Zone};
+use ldplayer_emulate::stock::{Kind, StockError, StockServer, StockSettings, Zone};
 
 /// Tells a test of this file to start this server and wait to be killed.
 const ROLE: &str = "LDPLAYER_TEST_SERVER";
@@ -21,11 +21,11 @@ fn free_addresses() -> Vec<SocketAddr> {
     std::iter::once(free_v4()).chain(has_v6.then(|| free(v6))).collect()
 }
 
-fn authoritative(name: &str, zones: Vec<Zone>) -> Box<dyn Stock> {
+fn authoritative(name: &str, zones: Vec<Zone>) -> StockServer {
     match name {
-        "nsd" => Box::new(Nsd { zones }),
-        "knot" => Box::new(Knot { zones }),
-        "bind" => Box::new(Bind::new(zones)),
+        "nsd" => Kind::NSD.serving(zones),
+        "knot" => Kind::KNOT.serving(zones),
+        "bind" => Kind::BIND.serving(zones),
         _ => panic!("{name}: no such server"),
     }
 }
@@ -58,10 +58,10 @@ fn tells_of_a_broken_zone(name: &str) {
     assert!(!error.to_string().contains('\n'), "{error}");
 }
 
-fn refuses_a_taken_port(stock: &dyn Stock) {
+fn refuses_a_taken_port(stock: &StockServer) {
     let (address, other) = (free_v4(), free_v4());
     // The other server answers all along, and so could pass for this one.
-    let foreign = Nsd::default().start(&[address]).unwrap();
+    let foreign = Kind::NSD.serving(Vec::new()).start(&[address]).unwrap();
     let error = stock.start(&[other, address]).unwrap_err();
     assert!(matches!(error, StockError::Taken { transport: "UDP", .. }), "{error}");
     assert!(error.to_string().contains(&address.to_string()), "{error}");
@@ -100,8 +100,8 @@ fn ends_with_a_killed_parent(name: &str) {
 fn a_server_for_a_process_that_is_killed() {
     let Ok(name) = std::env::var(ROLE) else { return };
     let server = match name.as_str() {
-        name if name.parse::<ResolverKind>().is_ok() => {
-            name.parse::<ResolverKind>().unwrap().told(Resolving::default()).start(&free_addresses())
+        name if name.parse::<Kind>().is_ok() => {
+            name.parse::<Kind>().unwrap().with(StockSettings::default()).start(&free_addresses())
         }
         name => authoritative(name, Vec::new()).start(&free_addresses()),
     };
@@ -124,7 +124,7 @@ macro_rules! tests_of {
             }
             #[test]
             fn refuses_a_taken_port() {
-                super::refuses_a_taken_port(&*super::authoritative(stringify!($server), Vec::new()));
+                super::refuses_a_taken_port(&super::authoritative(stringify!($server), Vec::new()));
             }
             #[test]
             fn ends_with_a_killed_parent() {
@@ -137,7 +137,7 @@ tests_of!(nsd, knot, bind);
 
 #[test]
 fn nsd_has_workers_that_are_known() {
-    let server = Nsd::default().start(&free_addresses()).unwrap();
+    let server = Kind::NSD.serving(Vec::new()).start(&free_addresses()).unwrap();
     assert!(server.ids().len() > 1 && server.ids()[0] == server.id(), "{:?}", server.ids());
     end(server);
 }
@@ -149,8 +149,10 @@ fn bind_takes_views() {
     let address = free_v4();
     let view = |name: &str, who: &str, zone: &str| format!("view {name} {{ match-clients {{ {who}; }}; {zone} }};\n");
     let root = format!("zone \".\" {{ type primary; file \"{}\"; }};", zone.display());
-    let text = Bind::options(&[address]) + &view("first", "127.0.0.2", &root) + &view("second", "any", "");
-    let server = Bind::with_configuration(text, Vec::new()).start(&[address]).unwrap();
+    let text = Kind::BIND.head(Path::new("."), &[address]).unwrap()
+        + &view("first", "127.0.0.2", &root)
+        + &view("second", "any", "");
+    let server = Kind::BIND.configured(text, Vec::new()).start(&[address]).unwrap();
     let rcode_for = |source| ask_udp_from(IpAddr::from(source), address, &QUESTION)[3] & 0x0f;
     assert_eq!(rcode_for([127, 0, 0, 1]), 5, "REFUSED in the view without the zone");
     // A zone answers SERVFAIL until it is loaded, and a complete configuration names none to wait for.
@@ -162,7 +164,7 @@ fn bind_takes_views() {
 #[test]
 fn resolvers_refuse_a_taken_port() {
     for kind in resolvers() {
-        refuses_a_taken_port(&*kind.told(Resolving::default()));
+        refuses_a_taken_port(&kind.with(StockSettings::default()));
     }
 }
 
@@ -173,9 +175,9 @@ fn resolvers_end_with_a_killed_parent() {
 
 #[test]
 fn resolvers_whose_configuration_is_nonsense_are_quoted() {
-    for kind in resolvers().into_iter().filter(|&kind| kind != ResolverKind::Unbound) {
-        let told = Resolving { extra: "no-such-option = 1 +".to_owned(), ..Resolving::default() };
-        let error = kind.told(told).start(&free_addresses()).unwrap_err().to_string();
+    for kind in resolvers().into_iter().filter(|&kind| kind != Kind::UNBOUND) {
+        let told = StockSettings { extra: "no-such-option = 1 +".to_owned(), ..StockSettings::default() };
+        let error = kind.with(told).start(&free_addresses()).unwrap_err().to_string();
         assert!(error.contains("ended (exit status: 1)") && !error.contains('\n'), "{error}");
         assert!(error.contains("no-such-option") || error.contains("configuration"), "{error}");
     }
@@ -183,10 +185,12 @@ fn resolvers_whose_configuration_is_nonsense_are_quoted() {
 
 #[test]
 fn unbound_tells_of_its_root_hints() {
-    let missing = Unbound { root_hints: Some("no/such.hints".into()), ..Unbound::default() };
+    let missing =
+        Kind::UNBOUND.with(StockSettings { root_hints: Some("no/such.hints".into()), ..StockSettings::default() });
     let error = missing.start(&free_addresses()).unwrap_err().to_string();
     assert!(error.starts_with("no/such.hints: "), "{error}");
-    let nonsense = Unbound { extra: "server:\n  no-such-option: 1".to_owned(), ..Unbound::default() };
+    let nonsense = Kind::UNBOUND
+        .with(StockSettings { extra: "server:\n  no-such-option: 1".to_owned(), ..StockSettings::default() });
     let error = nonsense.start(&free_addresses()).unwrap_err().to_string();
     assert!(error.contains("ended (exit status: 1)") && error.contains("configuration"), "{error}");
 }
@@ -194,7 +198,7 @@ fn unbound_tells_of_its_root_hints() {
 #[test]
 fn a_work_directory_that_is_given_stays() {
     let directory = tempfile::tempdir().unwrap();
-    end(Knot::default().start_in(&free_addresses(), directory.path()).unwrap());
+    end(Kind::KNOT.serving(Vec::new()).start_in(&free_addresses(), directory.path()).unwrap());
     let log = fs::read_to_string(directory.path().join("log")).unwrap();
     assert!(log.contains("Knot DNS"), "{log}");
     assert!(directory.path().join("configuration").is_file());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
-use ldplayer_emulate::stock::{Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, StockSettings};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER, Testbed, TestbedError};
 use ldplayer_emulate::wire::{Forwarder, Host, HostId, LinkSpec, Path, Precision, ProxySettings, Settings, Wire};
 use ldplayer_net::namespace::Namespace;
@@ -303,7 +303,7 @@ fn a_reload_makes_new_name_servers_reachable_and_lets_go_of_old_ones() {
     let testbed = Testbed::up(&owning(&set)).unwrap();
     let server = testbed.run("internet", || Server::start(set, &Options::default())).unwrap().unwrap();
     let work = || {
-        let unbound = Unbound { qname_minimisation: false, ..Unbound::default() };
+        let unbound = Kind::UNBOUND.with(StockSettings { qname_minimisation: false, ..StockSettings::default() });
         let running = unbound.start(&["10.53.0.2:53".parse().unwrap()]).unwrap();
         assert_eq!(resolve(&testbed, "www.first."), (0, 1));
         std::fs::remove_file(folder.path().join("first.zone")).unwrap();

@@ -23,13 +23,13 @@ use rustix::fs::statvfs;
 use crate::certificate::{self, Certificate};
 use crate::error::ExperimentError;
 use crate::find::search_all;
-use crate::kind::{Kind, Role};
 use crate::place::{self, Found, PlaceError};
 use crate::plan::{Plan, Slot};
 use crate::record::{self, Record, RunRecord, RunState, Verdicts, Workspace};
 use crate::servers::ServerTable;
 use crate::started::{Needs, needs_tls};
 use crate::zones::{Ready, Zones};
+use ldplayer_emulate::stock::{Kind, Role};
 
 /// With less free space than this, the disk counts as full.
 const FULL: u64 = 2 << 20;
@@ -214,7 +214,7 @@ fn program_of(kind: Kind, own: Option<&Path>, server: &str, options: &Options) -
     match own {
         Some(path) if path.is_file() => Ok(path.to_owned()),
         Some(path) => Err(missing(path.display().to_string(), program.package)),
-        None if kind == Kind::Meta => Ok(options.ldplayer.clone()),
+        None if kind == Kind::META => Ok(options.ldplayer.clone()),
         None => find(program.name, program.package).map_err(|_| missing(program.name.to_owned(), program.package)),
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::time::Span;
+use ldplayer_emulate::stock::Role;
 use ldplayer_results::Expectation;
 use ldplayer_run::RunSpec;
 use ldplayer_workload::spec::{BadSpec, Item, Table, read};
@@ -14,7 +15,6 @@ use crate::error::ExperimentError;
 use crate::find::Find;
 use crate::gate::Gate;
 use crate::generate::Generate;
-use crate::kind::Role;
 use crate::matrix::{self, Axis};
 use crate::servers::ServerTable;
 use crate::stage;

@@ -33,12 +33,23 @@
 //! assert_eq!(names, ["transport=udp", "transport=tcp"]);
 //! # Ok::<(), ldplayer_workload::BadSpec>(())
 //! ```
+//!
+//! # Files
+//!
+//! A matrix of runs. `file.rs` reads the file (`servers.rs`, `stage.rs`, `generate.rs`, `gate.rs` and `find.rs` its tables),
+//! `matrix.rs` makes cells of it: each a `RunSpec` and a `Stage`, what is around it. `plan.rs` puts their runs in order and tells
+//! what they take. `execute.rs` makes them, one after the other: `place.rs` is where (a namespace, a testbed, this host),
+//! `started.rs` starts the servers there, `zones.rs` and `certificate.rs` make what they need once. `ratio.rs` makes the runs of
+//! a ratio study. `record.rs` is `experiment.json` and the lock of the directory; `summary.rs` the figures over repeats,
+//! `sides.rs` which runs are compared with which, `overview.rs` what all of them came to. `find/` is the search for a capacity:
+//! `search.rs` says which trial is next by all that were made (`goal.rs` classifies loads), and knows no server and no clock;
+//! `bind.rs` makes a run of a trial, `judge.rs` evidence of a run, and `trials.rs` has them made. A `Watcher` looks on: no
+//! terminal, no signals.
 
 #![forbid(unsafe_code)]
 
 mod cell;
 mod certificate;
-mod configured;
 mod contents;
 mod error;
 mod execute;
@@ -46,7 +57,6 @@ mod file;
 pub mod find;
 pub mod gate;
 mod generate;
-mod kind;
 mod matrix;
 mod overview;
 mod place;
@@ -65,7 +75,6 @@ pub use error::ExperimentError;
 pub use execute::{Options, Position, Replayer, Watcher, execute};
 pub use file::Experiment;
 pub use generate::Generate;
-pub use kind::{Kind, Role, Told, UnknownKind};
 pub use overview::overview;
 pub use plan::{Estimate, MANY_RUNS, Plan, Slot, order};
 pub use ratio::{MAX_CLIENTS, MAX_QUERIES, Made, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};

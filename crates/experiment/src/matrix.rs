@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use ldplayer_core::Transport;
 use ldplayer_core::nearest::suggest;
+use ldplayer_emulate::stock::HTTPS;
 use ldplayer_run::{RunSpec, Server, TransportChoice, embed};
 use ldplayer_trace::Input;
 use ldplayer_workload::spec::{BadSpec, Item, Table};
 
 use crate::cell::{self, Cell};
-use crate::configured::HTTPS;
 use crate::file::{Parts, SERVER, place};
-use crate::kind::Role;
 use crate::servers::ServerTable;
 use crate::stage::{self, Stage};
+use ldplayer_emulate::stock::Role;
 
 /// Maximum number of cells.
 const MAX_CELLS: usize = 100_000;

@@ -8,7 +8,7 @@ use ldplayer_run::Server;
 use ldplayer_workload::spec::{BadSpec, Item};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{Kind, Role, Told};
+use ldplayer_emulate::stock::{Kind, Role, Setting};
 
 /// Maximum number of threads of a server.
 const MAX_THREADS: u64 = 256;
@@ -40,7 +40,7 @@ pub struct ServerTable {
     pub name: String,
     /// Its kind.
     pub kind: Kind,
-    /// Its addresses, for [`Kind::Address`].
+    /// Its addresses, for [`Kind::ADDRESS`].
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub address: Vec<Server>,
     /// The zones that it serves, or that the emulated Internet serves to it: a directory, or a zone file, possibly compressed with xz.
@@ -143,7 +143,7 @@ impl ServerTable {
     }
 
     fn set_template(&mut self, given: &Item<'_>, file: PathBuf) -> Result<(), BadSpec> {
-        if self.kind.template().is_empty() {
+        if !self.kind.has_template() {
             return Err(given.bad(format!("kind {} does not use a configuration file", self.kind)));
         }
         let text = std::fs::read_to_string(&file);
@@ -154,28 +154,28 @@ impl ServerTable {
 
     /// Sets `threads`, from the table or the matrix.
     pub(crate) fn set_threads(&mut self, given: &Item<'_>) -> Result<(), BadSpec> {
-        self.ensure_can_be_told(Told::Threads, given)?;
+        self.ensure_can_be_told(Setting::Threads, given)?;
         self.threads = given.integer(1..=MAX_THREADS)? as u16;
         Ok(())
     }
 
     /// Sets `cache`.
     pub(crate) fn set_cache(&mut self, given: &Item<'_>) -> Result<(), BadSpec> {
-        self.ensure_can_be_told(Told::Cache, given)?;
+        self.ensure_can_be_told(Setting::Cache, given)?;
         self.cache = Some(given.parsed(octets)?);
         Ok(())
     }
 
     /// Sets `idle_timeout`.
     pub(crate) fn set_idle_timeout(&mut self, given: &Item<'_>) -> Result<(), BadSpec> {
-        self.ensure_can_be_told(Told::IdleTimeout, given)?;
+        self.ensure_can_be_told(Setting::IdleTimeout, given)?;
         self.idle_timeout = Some(given.parsed(str::parse)?);
         Ok(())
     }
 
     /// A template of the user's may use any setting.
-    fn ensure_can_be_told(&self, what: Told, given: &Item<'_>) -> Result<(), BadSpec> {
-        if self.kind.can_be_told(what) || (self.template.is_some() && !self.kind.template().is_empty()) {
+    fn ensure_can_be_told(&self, what: Setting, given: &Item<'_>) -> Result<(), BadSpec> {
+        if self.kind.can_be_told(what) || (self.template.is_some() && self.kind.has_template()) {
             return Ok(());
         }
         Err(given.bad(format!("server.{}: kind {} has no setting for {}", self.name, self.kind, what.key())))
@@ -227,10 +227,8 @@ fn each<T>(item: &Item<'_>, read: impl Fn(&Item<'_>) -> Result<T, BadSpec>) -> R
 }
 
 fn front(given: &Item<'_>) -> Result<Kind, BadSpec> {
-    match given.parsed(str::parse)? {
-        Kind::Dnsdist => Ok(Kind::Dnsdist),
-        other => Err(given.bad(format!("{other} cannot be a front; use dnsdist"))),
-    }
+    let kind: Kind = given.parsed(str::parse)?;
+    if kind == Kind::DNSDIST { Ok(kind) } else { Err(given.bad(format!("{kind} cannot be a front; use dnsdist"))) }
 }
 
 /// A size in octets, with an optional unit: `100M`, `1G`, `512k`.
@@ -260,7 +258,7 @@ mod tests {
         let nsd =
             server("[server.new]\nkind = 'nsd'\nzones = 'z'\nprogram = '/opt/nsd'\nthreads = 2\nidle_timeout = 30");
         let nsd = nsd.unwrap();
-        assert_eq!((nsd.name.as_str(), nsd.kind, nsd.threads, nsd.connections), ("new", Kind::Nsd, 2, 10_000));
+        assert_eq!((nsd.name.as_str(), nsd.kind, nsd.threads, nsd.connections), ("new", Kind::NSD, 2, 10_000));
         assert_eq!(nsd.idle_timeout.map(Span::ns), Some(30_000_000_000));
         assert!(nsd.can_speak(Transport::Dot) && !nsd.can_speak(Transport::Doq));
         let knot = server("[server.k]\nkind = 'knot'\nfront = 'dnsdist'").unwrap();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ldplayer_emulate::stock::{Kind, Role};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
 use ldplayer_emulate::wire::Path as WirePath;
 use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, RttSource, SpecError, Written};
@@ -11,7 +12,6 @@ use ldplayer_zone::sign::{Algorithm, MAX_RSA_BITS, MIN_RSA_BITS};
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::KeyKind;
-use crate::kind::{Kind, Role};
 use crate::servers::ServerTable;
 
 /// Link keys, allowed at the top level or in the matrix.

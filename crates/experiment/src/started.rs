@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ldplayer_core::Transport;
-use ldplayer_emulate::stock::{Launch, Output, Process, Stock, StockError, Zone};
+use ldplayer_emulate::stock::{Kind, Launch, Output, Process, Role, StockError, StockServer, StockSettings, Tls};
 use ldplayer_run::RunSpec;
 use tempfile::TempDir;
 
 use crate::certificate::Certificate;
-use crate::configured::Configured;
-use crate::kind::{Kind, Role};
 use crate::matrix::transports;
 use crate::servers::ServerTable;
 use crate::stage::Stage;
@@ -98,13 +96,14 @@ impl Started {
     ) -> Result<(), StockError> {
         let work = self.scratch.path().join(&table.name);
         fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
-        let process = match table.kind {
-            Kind::Meta => serve(table, needs, listen, &work)?,
-            _ => {
-                let served: &[Zone] = if table.kind.role() == Role::Authoritative { &needs.zones.zones } else { &[] };
-                let launch = Launch { program: table.program.clone(), arguments: arguments(table) };
-                Configured { table, zones: served, tls, backends }.start_with(listen, &work, &launch)?
-            }
+        let process = if table.kind == Kind::META {
+            serve(table, needs, listen, &work)?
+        } else {
+            let is_authoritative = table.kind.role() == Role::Authoritative;
+            let zones = if is_authoritative { needs.zones.zones.clone() } else { Vec::new() };
+            let server = StockServer { kind: table.kind, zones, settings: settings(table, listen, tls, backends) };
+            let launch = Launch { program: table.program.clone(), ..Launch::default() };
+            server.start_with(listen, &work, &launch)?
         };
         self.processes.push((table.name.clone(), process));
         Ok(())
@@ -135,11 +134,27 @@ impl Started {
     }
 }
 
-/// Additional arguments of a program.
-fn arguments(table: &ServerTable) -> Vec<String> {
-    match table.kind {
-        Kind::Bind => vec!["-n".to_owned(), table.threads.to_string()],
-        _ => Vec::new(),
+/// What a server is told by its table.
+fn settings(
+    table: &ServerTable,
+    listen: &[SocketAddr],
+    tls: Option<(&Certificate, Vec<SocketAddr>)>,
+    backends: &[SocketAddr],
+) -> StockSettings {
+    let file = |text: &String| {
+        (table.configuration.as_ref().map_or_else(String::new, |file| file.display().to_string()), text.clone())
+    };
+    StockSettings {
+        threads: table.threads,
+        cache: table.cache,
+        idle_timeout: table.idle_timeout,
+        connections: Some(table.connections),
+        root_hints: table.root_hints.clone(),
+        ipv6: listen.iter().any(SocketAddr::is_ipv6),
+        tls: tls.map(|(made, listen)| Tls { listen, certificate: made.certificate.clone(), key: made.key.clone() }),
+        backends: backends.to_vec(),
+        template: table.template.as_ref().map(file),
+        ..StockSettings::default()
     }
 }
 

@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::Context;
 use clap::ValueEnum;
 use ldplayer_core::Transport;
-use ldplayer_emulate::stock::{Nsd, Output, Process, ResolverKind, Stock, Zone};
+use ldplayer_emulate::stock::{Kind, Output, Process, Zone};
 use ldplayer_net::netns::{Testbed, has_ipv6};
 use ldplayer_net::output;
 use ldplayer_replay::Sources;
@@ -55,8 +55,8 @@ pub struct Args {
     #[arg(long)]
     recursive: bool,
     /// Resolver: unbound, knot-resolver or pdns-recursor
-    #[arg(long, value_name = "NAME", default_value = "unbound", requires = "recursive")]
-    resolver: ResolverKind,
+    #[arg(long, value_name = "NAME", default_value = "unbound", requires = "recursive", value_parser = Kind::resolver)]
+    resolver: Kind,
     /// Open the report in a browser at the end
     #[arg(long)]
     open: bool,
@@ -91,7 +91,9 @@ impl ServerKind {
     /// Starts the server with this root zone, which lies alone in its directory.
     fn start(self, zone: &Path) -> Result<Process, Failure> {
         match self {
-            Self::Nsd => Nsd { zones: vec![Zone::new(".", zone)] }.start(&addresses()).map_err(Failure::environment),
+            Self::Nsd => {
+                Kind::NSD.serving(vec![Zone::new(".", zone)]).start(&addresses()).map_err(Failure::environment)
+            }
             Self::Ldplayer => serve(zone.parent().unwrap_or(Path::new("."))),
         }
     }
@@ -219,7 +221,7 @@ mod tests {
         Args {
             server: ServerKind::Ldplayer,
             recursive: false,
-            resolver: ResolverKind::Unbound,
+            resolver: Kind::UNBOUND,
             open: false,
             output,
             force: false,

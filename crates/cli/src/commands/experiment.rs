@@ -12,9 +12,10 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use ldplayer_core::Cidr;
 use ldplayer_core::text::counted;
+use ldplayer_emulate::stock::Kind;
 use ldplayer_experiment::find::Ended;
 use ldplayer_experiment::{
-    CellSummary, Experiment, ExperimentError, Kind, MANY_RUNS, Options, Plan, Record, Replayer, RunState, ServerTable,
+    CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, Replayer, RunState, ServerTable,
     Workspace, execute, overview, summary,
 };
 use ldplayer_net::signals::INTERRUPTED;
@@ -143,7 +144,7 @@ impl Args {
 fn tell_what_starts(plan: &Plan) {
     let mut all: Vec<String> = Vec::new();
     for cell in &plan.experiment.cells {
-        let servers = cell.stage.server.iter().chain(&cell.stage.backend).filter(|server| server.kind != Kind::Address);
+        let servers = cell.stage.server.iter().chain(&cell.stage.backend).filter(|server| server.kind != Kind::ADDRESS);
         let program = |server: &ServerTable| match &server.program {
             Some(program) => format!("{} ({})", server.kind.name(), program.display()),
             None => server.kind.name().to_owned(),

@@ -12,7 +12,7 @@ use domain::base::iana::Rtype;
 use hierarchy::{Hierarchy, Question};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
-use ldplayer_emulate::stock::{Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, StockSettings};
 use ldplayer_emulate::testbed::{INTERNET, Plan, Testbed};
 use serde_json::Value;
 use upstream::{Asked, Upstream};
@@ -71,12 +71,12 @@ impl Scratch {
 
     fn ask(&self, testbed: &Testbed, questions: &[Question]) -> Vec<String> {
         let extra = "server:\n  trust-anchor-signaling: no\n  unknown-server-time-limit: 10000\n";
-        let unbound = Unbound {
+        let unbound = Kind::UNBOUND.with(StockSettings {
             root_hints: Some(self.path("hints")),
             trust_anchor: Some(self.path("signed").join("trust-anchors.ds")),
             extra: extra.to_owned(),
-            ..Unbound::default()
-        };
+            ..StockSettings::default()
+        });
         let started = unbound.start(&[LISTEN.parse().unwrap()]).unwrap();
         let answers = testbed.run("clients", || client::ask(LISTEN, questions)).unwrap();
         drop(started);

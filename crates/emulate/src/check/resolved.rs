@@ -16,7 +16,7 @@ use crate::serve::counters::rcode_name;
 use crate::serve::forecast::{Expected, Forecaster};
 use crate::serve::set::ZoneSet;
 use crate::serve::{Options, ServeError, Server};
-use crate::stock::{ResolverKind, Resolving, StockError};
+use crate::stock::{Kind, StockError, StockSettings};
 use crate::testbed::{Plan, Testbed, TestbedError};
 
 /// Where the resolver listens.
@@ -177,7 +177,7 @@ impl Resolved {
 /// The set has no root zone, or server, resolver or testbed cannot be started.
 pub fn resolve(
     set: ZoneSet,
-    kind: ResolverKind,
+    kind: Kind,
     sample: Sample,
     stop: &AtomicBool,
     progress: impl FnMut(usize, usize) + Send,
@@ -215,7 +215,7 @@ type Settled = Option<(Said, Option<String>)>;
 /// What became of each question, by its number.
 fn ask_in_testbed(
     set: ZoneSet,
-    kind: ResolverKind,
+    kind: Kind,
     questions: &[Question],
     stop: &AtomicBool,
     mut progress: impl FnMut(usize, usize) + Send,
@@ -231,7 +231,7 @@ fn ask_in_testbed(
         })
     };
     testbed.run("resolver", || -> Result<(), ResolveError> {
-        let _started = kind.told(Resolving::default()).start(&[LISTEN])?;
+        let _started = kind.with(StockSettings::default()).start(&[LISTEN])?;
         Ok(testbed.run("clients", ask)??)
     })??;
     server.stop();

@@ -1,93 +1,85 @@
-//! BIND as an authoritative server.
+//! BIND as an authoritative server. It listens only on addresses of an interface: a local route, as in a testbed, is not enough for it.
 
-use std::fmt::Write as _;
-use std::net::SocketAddr;
-use std::path::Path;
+use ldplayer_core::Transport::{Doh2, Dot, Tcp, Udp};
 
-use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
+use super::kind::{Description, Role, Setting};
+use super::{Configured, Program, Zone};
+
+pub(super) const BIND: Description = Description {
+    name: "bind",
+    role: Role::Authoritative,
+    program: Program { name: "named", package: "bind9", options: &["-g"], configured: Configured::ByOption("-c") },
+    version: "-v",
+    speaks: &[Udp, Tcp, Dot, Doh2],
+    settings: &[Setting::Threads, Setting::Cache, Setting::IdleTimeout],
+    template: TEMPLATE,
+    arguments: &["-n", "{{ threads }}"],
+    complaint,
+    ..Description::NONE
+};
+
+const TEMPLATE: &str = r#"// BIND as an authoritative server: without control channel, notifies or recursion.
+{%- if tls %}
+tls experiment { cert-file "{{ tls.certificate }}"; key-file "{{ tls.key }}"; };
+{%- endif %}
+options {
+  directory "{{ work }}";
+  // Without one of them, BIND listens on every address of that family.
+{%- if not has_v4 %}
+  listen-on { none; };
+{%- endif %}
+{%- if not has_v6 %}
+  listen-on-v6 { none; };
+{%- endif %}
+{%- for at in listen %}
+  {{ "listen-on-v6" if at.is_v6 else "listen-on" }} port {{ at.port }} { {{ at.ip }}; };
+{%- if tls %}
+  {{ "listen-on-v6" if at.is_v6 else "listen-on" }} port {{ tls.port }} tls experiment { {{ at.ip }}; };
+  {{ "listen-on-v6" if at.is_v6 else "listen-on" }} port {{ tls.https_port }} tls experiment http default { {{ at.ip }}; };
+{%- endif %}
+{%- endfor %}
+  pid-file none;
+  session-keyfile none;
+  recursion no;
+  allow-query { any; };
+  notify no;
+  dnssec-validation no;
+  empty-zones-enable no;
+{%- if connections %}
+  tcp-clients {{ connections }};
+{%- if tls %}
+  http-listener-clients {{ connections }};
+{%- endif %}
+{%- endif %}
+{%- if cache %}
+  max-cache-size {{ cache }};
+{%- endif %}
+{%- if idle_timeout_ms %}
+  tcp-idle-timeout {{ (idle_timeout_ms + 99) // 100 }};
+{%- endif %}
+};
+controls { };
+{%- for zone in zones %}
+zone "{{ zone.apex }}" { type primary; file "{{ zone.file }}"; };
+{%- endfor %}
+"#;
 
 /// Log texts which show that a zone is not served.
 const REFUSALS: [&str; 2] = [" failed: ", "not loaded due to errors"];
 /// The start of the preceding log line, which has file and line; alone it may be a mere warning.
 const DETAILS: [&str; 2] = ["dns_rdata_fromtext: ", "dns_master_load: "];
 
-/// BIND with one worker thread.
-///
-/// It listens only on addresses of an interface: a local route, as in a testbed, is not enough for it.
-#[derive(Clone, Debug, Default)]
-pub struct Bind {
-    zones: Vec<Zone>,
-    complete: Option<String>,
-}
-
-impl Bind {
-    /// BIND serving these zones to all clients.
-    pub fn new(zones: Vec<Zone>) -> Self {
-        Self { zones, complete: None }
-    }
-
-    /// BIND with a complete configuration, such as one with views; [`options`](Self::options) is for its head.
-    /// Relative paths in it are in the work directory. `zones` must be answered on queries from this host.
-    pub fn with_configuration(text: impl Into<String>, zones: Vec<Zone>) -> Self {
-        Self { zones, complete: Some(text.into()) }
-    }
-
-    /// The statements that limit BIND to these addresses and its work directory, without control channel, pid file,
-    /// notifies or recursion.
-    pub fn options(listen: &[SocketAddr]) -> String {
-        let mut text = String::from("options {\n  directory \".\";\n");
-        // Without the statement, BIND listens on all addresses of that family.
-        for (statement, is_v4) in [("listen-on", true), ("listen-on-v6", false)] {
-            let mut addresses = listen.iter().filter(|address| address.is_ipv4() == is_v4).peekable();
-            if addresses.peek().is_none() {
-                // Writing to a string cannot fail.
-                let _ = writeln!(text, "  {statement} {{ none; }};");
-            }
-            for address in addresses {
-                let _ = writeln!(text, "  {statement} port {} {{ {}; }};", address.port(), address.ip());
-            }
+fn complaint(log: &str, _: &[Zone]) -> Option<String> {
+    let has = |line: &str, texts: &[&str]| texts.iter().any(|text| line.contains(text));
+    let is_refusal = |line: &str| line.contains(" zone ") && has(line, &REFUSALS);
+    let mut detail = None;
+    for line in log.lines() {
+        if is_refusal(line) {
+            return Some(detail.map_or(line.to_owned(), |detail| format!("{detail} | {line}")));
         }
-        text.push_str(
-            "  pid-file none;\n  session-keyfile none;\n  recursion no;\n  allow-query { any; };\n  notify no;\n  \
-             dnssec-validation no;\n  empty-zones-enable no;\n};\ncontrols { };\n",
-        );
-        text
+        detail = has(line, &DETAILS).then_some(line);
     }
-}
-
-impl Stock for Bind {
-    fn program(&self) -> Program {
-        Program { name: "named", package: "bind9", options: &["-g", "-n", "1"], configured: Configured::ByOption("-c") }
-    }
-
-    fn configuration(&self, _work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {
-        if let Some(text) = &self.complete {
-            return Ok(text.clone());
-        }
-        let mut text = Self::options(listen);
-        for zone in &self.zones {
-            let (apex, file) = (quoted(&zone.apex)?, quoted_path(&zone.file)?);
-            let _ = writeln!(text, "zone {apex} {{ type primary; file {file}; }};");
-        }
-        Ok(text)
-    }
-
-    fn zones(&self) -> &[Zone] {
-        &self.zones
-    }
-
-    fn complaint(&self, log: &str) -> Option<String> {
-        let has = |line: &str, texts: &[&str]| texts.iter().any(|text| line.contains(text));
-        let is_refusal = |line: &str| line.contains(" zone ") && has(line, &REFUSALS);
-        let mut detail = None;
-        for line in log.lines() {
-            if is_refusal(line) {
-                return Some(detail.map_or(line.to_owned(), |detail| format!("{detail} | {line}")));
-            }
-            detail = has(line, &DETAILS).then_some(line);
-        }
-        None
-    }
+    None
 }
 
 #[cfg(test)]
@@ -95,25 +87,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_without_an_address_is_not_listened_on() {
-        let text = Bind::options(&["[::1]:53".parse().unwrap()]);
-        assert!(text.contains("listen-on { none; };") && text.contains("listen-on-v6 port 53 { ::1; };"), "{text}");
-    }
-
-    #[test]
-    fn a_complete_configuration_is_taken_as_it_is() {
-        let bind = Bind::with_configuration("view \"a\" { };", Vec::new());
-        assert_eq!(bind.configuration(Path::new("/work"), &[]).unwrap(), "view \"a\" { };");
-    }
-
-    #[test]
     fn a_warning_is_no_complaint() {
-        let complaint = |log: &str| Bind::default().complaint(log);
         let warning =
             "1 dns_master_load: a.zone:2: no TTL specified; using SOA MINTTL instead\n2 zone a/IN: loaded serial 1\n";
-        assert_eq!(complaint(warning), None);
+        assert_eq!(complaint(warning, &[]), None);
         let refusal = "1 dns_rdata_fromtext: b.zone:3: near 'x': bad dotted quad\n2 zone b/IN: loading from master file b.zone failed: bad dotted quad\n";
-        let told = complaint(&(warning.to_owned() + refusal)).unwrap();
+        let told = complaint(&(warning.to_owned() + refusal), &[]).unwrap();
         assert!(told.contains("b.zone:3: near 'x'") && told.contains("zone b/IN"), "{told}");
     }
 }

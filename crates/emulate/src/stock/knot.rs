@@ -1,55 +1,57 @@
-//! Knot DNS, an authoritative server.
+//! Knot DNS, an authoritative server. It cannot run without a control socket, which is in its work directory.
 
-use std::fmt::Write as _;
-use std::net::SocketAddr;
-use std::path::Path;
+use ldplayer_core::Transport::{Tcp, Udp};
 
-use super::{Configured, Program, Stock, StockError, Zone, quoted, quoted_path};
+use super::kind::{Description, Role, Setting};
+use super::{Configured, Program, Zone};
 
-/// Knot DNS with one worker each for UDP and TCP.
-///
-/// It cannot run without a control socket, which is in its work directory.
-#[derive(Clone, Debug, Default)]
-pub struct Knot {
-    /// The zones.
-    pub zones: Vec<Zone>,
-}
+pub(super) const KNOT: Description = Description {
+    name: "knot",
+    role: Role::Authoritative,
+    program: Program { name: "knotd", package: "knot", options: &[], configured: Configured::ByOption("-c") },
+    version: "-V",
+    speaks: &[Udp, Tcp],
+    settings: &[Setting::Threads, Setting::IdleTimeout],
+    template: TEMPLATE,
+    complaint,
+    ..Description::NONE
+};
 
-impl Stock for Knot {
-    fn program(&self) -> Program {
-        Program { name: "knotd", package: "knot", options: &[], configured: Configured::ByOption("-c") }
-    }
+const TEMPLATE: &str = r#"# Knot DNS: its control socket and databases are in its work directory.
+server:
+  rundir: "{{ work }}"
+  udp-workers: {{ threads }}
+  tcp-workers: {{ threads }}
+  background-workers: 1
+{%- if connections %}
+  tcp-max-clients: {{ connections }}
+{%- endif %}
+{%- if idle_timeout_ms %}
+  tcp-idle-timeout: {{ (idle_timeout_ms + 999) // 1000 }}
+{%- endif %}
+{%- for at in listen %}
+  listen: {{ at.ip }}@{{ at.port }}
+{%- endfor %}
+database:
+  storage: "{{ work }}"
+log:
+  - target: stderr
+    any: info
+template:
+  - id: default
+    storage: "{{ work }}"
+    zonefile-sync: -1
+    zonefile-load: whole
+    journal-content: none
+{%- if zones %}
+zone:
+{%- for zone in zones %}
+  - domain: "{{ zone.apex }}"
+    file: "{{ zone.file }}"
+{%- endfor %}
+{%- endif %}
+"#;
 
-    fn configuration(&self, work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {
-        let work = quoted_path(work)?;
-        let mut text =
-            format!("server:\n  rundir: {work}\n  udp-workers: 1\n  tcp-workers: 1\n  background-workers: 1\n");
-        for address in listen {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "  listen: {}@{}", address.ip(), address.port());
-        }
-        let _ = write!(
-            text,
-            "database:\n  storage: {work}\n\
-             log:\n  - target: stderr\n    any: info\n\
-             template:\n  - id: default\n    storage: {work}\n    zonefile-sync: -1\n    zonefile-load: whole\n    \
-             journal-content: none\n"
-        );
-        if !self.zones.is_empty() {
-            text.push_str("zone:\n");
-        }
-        for zone in &self.zones {
-            let (apex, file) = (quoted(&zone.apex)?, quoted_path(&zone.file)?);
-            let _ = write!(text, "  - domain: {apex}\n    file: {file}\n");
-        }
-        Ok(text)
-    }
-
-    fn zones(&self) -> &[Zone] {
-        &self.zones
-    }
-
-    fn complaint(&self, log: &str) -> Option<String> {
-        log.lines().find(|line| line.contains(" error: [")).map(str::to_owned)
-    }
+fn complaint(log: &str, _: &[Zone]) -> Option<String> {
+    log.lines().find(|line| line.contains(" error: [")).map(str::to_owned)
 }

@@ -1,60 +1,50 @@
-//! Knot Resolver (release 5, configured in Lua).
+//! Knot Resolver (release 5, configured in Lua), as one process.
 
-use std::fmt::Write as _;
-use std::net::SocketAddr;
-use std::path::Path;
+use ldplayer_core::Transport::{Doh2, Dot, Tcp, Udp};
 
-use super::{Configured, Program, Resolving, Stock, StockError, Zone, ensure_readable, quoted_path};
+use super::kind::{Description, Role, Setting};
+use super::{Configured, Program};
 
-/// Knot Resolver as one process, open to all clients, with an empty cache in its work directory.
-#[derive(Clone, Debug, Default)]
-pub struct KnotResolver {
-    /// The settings.
-    pub told: Resolving,
-}
+pub(super) const KNOT_RESOLVER: Description = Description {
+    name: "knot-resolver",
+    role: Role::Resolver,
+    program: Program {
+        name: "kresd",
+        package: "knot-resolver",
+        options: &["-n"],
+        configured: Configured::ByOption("-c"),
+    },
+    version: "-V",
+    speaks: &[Udp, Tcp, Dot, Doh2],
+    settings: &[Setting::Cache],
+    template: TEMPLATE,
+    ..Description::NONE
+};
 
-impl KnotResolver {
-    fn anchors(&self) -> Result<String, StockError> {
-        let Some(file) = &self.told.trust_anchor else { return Ok("trust_anchors.remove('.')\n".to_owned()) };
-        // Read-only, since it would otherwise keep the state of RFC 5011 beside it.
-        Ok(format!("trust_anchors.remove('.')\ntrust_anchors.add_file({}, true)\n", readable(file)?))
-    }
-}
-
-impl Stock for KnotResolver {
-    fn program(&self) -> Program {
-        let configured = Configured::ByOption("-c");
-        Program { name: "kresd", package: "knot-resolver", options: &["-n"], configured }
-    }
-
-    fn configuration(&self, _work: &Path, listen: &[SocketAddr]) -> Result<String, StockError> {
-        let mut text = String::from("log_target('stderr')\ncache.open(100 * MB, 'lmdb://.')\n");
-        for address in listen {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "net.listen('{}', {}, {{ kind = 'dns' }})", address.ip(), address.port());
-        }
-        let _ = writeln!(text, "net.ipv6 = {}", self.told.ipv6);
-        let _ = writeln!(text, "option('NO_MINIMIZE', {})", !self.told.qname_minimisation);
-        // An emulated Internet may be on loopback.
-        text.push_str("option('ALLOW_LOCAL', true)\n");
-        if let Some(hints) = &self.told.root_hints {
-            let _ = writeln!(text, "modules = {{ 'hints > iterate' }}\nhints.root_file({})", readable(hints)?);
-        }
-        let _ = writeln!(text, "{}{}", self.anchors()?, self.told.extra);
-        Ok(text)
-    }
-
-    fn zones(&self) -> &[Zone] {
-        &[]
-    }
-
-    fn complaint(&self, _log: &str) -> Option<String> {
-        None
-    }
-}
-
-/// The quoted path of a readable file.
-fn readable(file: &Path) -> Result<String, StockError> {
-    ensure_readable(file)?;
-    quoted_path(file)
-}
+const TEMPLATE: &str = r#"-- Knot Resolver (release 5): open to all clients, with an empty cache.
+log_target('stderr')
+cache.open({{ cache or 104857600 }}, 'lmdb://.')
+{%- for at in listen %}
+net.listen('{{ at.ip }}', {{ at.port }}, { kind = 'dns' })
+{%- if tls %}
+net.listen('{{ at.ip }}', {{ tls.port }}, { kind = 'tls' })
+net.listen('{{ at.ip }}', {{ tls.https_port }}, { kind = 'doh2' })
+{%- endif %}
+{%- endfor %}
+{%- if tls %}
+net.tls("{{ tls.certificate }}", "{{ tls.key }}")
+{%- endif %}
+net.ipv6 = {{ "true" if ipv6 else "false" }}
+option('NO_MINIMIZE', {{ "false" if qname_minimisation else "true" }})
+-- An emulated Internet may have any address.
+option('ALLOW_LOCAL', true)
+{%- if root_hints %}
+modules = { 'hints > iterate' }
+hints.root_file("{{ root_hints }}")
+{%- endif %}
+trust_anchors.remove('.')
+{%- if trust_anchor %}
+-- Read-only: it would keep the state of RFC 5011 beside the file.
+trust_anchors.add_file("{{ trust_anchor }}", true)
+{%- endif %}
+"#;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ldplayer_emulate::stock::{Process, ResolverKind};
+use ldplayer_emulate::stock::{Kind, Process};
 
 /// The root zone of 8 October 2016.
 pub const ROOT_ZONE: &[u8] = include_bytes!("../../../../data/root-2016100801.zone.xz");
@@ -92,8 +92,8 @@ pub fn end(server: Process) {
 
 /// The stock resolvers that are there. Not every distribution has packages of all; where tests are run for a change (`CI` is set), all
 /// must be had.
-pub fn resolvers() -> Vec<ResolverKind> {
-    let (there, missing): (Vec<_>, Vec<_>) = ResolverKind::ALL.into_iter().partition(|kind| kind.is_installed());
+pub fn resolvers() -> Vec<Kind> {
+    let (there, missing): (Vec<_>, Vec<_>) = Kind::resolvers().partition(|kind| kind.is_installed());
     assert!(
         missing.is_empty() || std::env::var_os("CI").is_none(),
         "not installed: {missing:?}; scripts/need.sh does it"

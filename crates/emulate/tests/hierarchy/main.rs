@@ -15,7 +15,7 @@ use std::time::Duration;
 use compare::{Followed, differences, read};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
-use ldplayer_emulate::stock::{Bind, Nsd, ResolverKind, Resolving, Stock, Zone};
+use ldplayer_emulate::stock::{Kind, StockSettings, Zone};
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Testbed};
 use ldplayer_emulate::views;
 use ldplayer_emulate::wire::ProxySettings;
@@ -44,7 +44,7 @@ enum Internet {
 
 struct Run<'a> {
     zones: &'a Zones,
-    resolver: ResolverKind,
+    resolver: Kind,
     validates: bool,
     minimise: bool,
     questions: &'a [Question],
@@ -53,7 +53,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// A stock unbound that validates and minimises.
     const fn of_unbound(zones: &'a Zones, questions: &'a [Question]) -> Self {
-        Self { zones, resolver: ResolverKind::Unbound, validates: true, minimise: true, questions }
+        Self { zones, resolver: Kind::UNBOUND, validates: true, minimise: true, questions }
     }
 
     /// Resolves the questions from a cold cache and tells what was asked and answered.
@@ -79,18 +79,15 @@ impl<'a> Run<'a> {
     fn resolve(&self, testbed: &Testbed) {
         let hints = self.zones.path("hints");
         std::fs::write(&hints, zones::HINTS).unwrap();
-        let extra = match self.resolver {
-            ResolverKind::Unbound => UNBOUND,
-            ResolverKind::KnotResolver | ResolverKind::Recursor => "",
-        };
-        let told = Resolving {
+        let extra = if self.resolver == Kind::UNBOUND { UNBOUND } else { "" };
+        let told = StockSettings {
             root_hints: Some(hints),
             trust_anchor: self.validates.then(|| self.zones.anchor()),
             qname_minimisation: self.minimise,
             extra: extra.to_owned(),
-            ..Resolving::default()
+            ..StockSettings::default()
         };
-        let started = self.resolver.told(told).start(&[LISTEN.parse().unwrap()]).unwrap();
+        let started = self.resolver.with(told).start(&[LISTEN.parse().unwrap()]).unwrap();
         testbed.run("clients", || self.ask()).unwrap();
         drop(started);
     }
@@ -166,7 +163,7 @@ impl Servers {
             Internet::Views => {
                 let listen = BIND.map(|address| address.parse().unwrap());
                 let bind =
-                    Bind::with_configuration(views::configuration(&set, &listen, &HashMap::new()).unwrap(), Vec::new());
+                    Kind::BIND.configured(views::configuration(&set, &listen, &HashMap::new()).unwrap(), Vec::new());
                 Self { _stock: vec![bind.start(&listen).unwrap()], _meta: None }
             }
         }
@@ -181,7 +178,7 @@ fn many(set: &ZoneSet) -> Vec<ldplayer_emulate::stock::Process> {
         let zones = own.map(|zone| Zone::new(ldplayer_core::name::Presentation(zone.apex()).to_string(), zone.file()));
         let listen: Vec<SocketAddr> =
             addresses.into_iter().filter(|ip| used.contains(ip)).map(|ip| SocketAddr::new(ip, 53)).collect();
-        Nsd { zones: zones.collect() }.start(&listen).unwrap()
+        Kind::NSD.serving(zones.collect()).start(&listen).unwrap()
     };
     set.index().views().into_iter().filter(|(_, zones)| !zones.is_empty()).map(start).collect()
 }
@@ -244,11 +241,11 @@ fn other_resolvers_find_what_unbound_finds() {
         zones::odd_questions().into_iter().filter(|(name, _)| !name.starts_with("large")).collect();
     for validates in [true, false] {
         let at = |internet, resolver| Run { resolver, validates, ..Run::of_unbound(&zones, &questions) }.with(internet);
-        let unbound = at(Internet::Serve, ResolverKind::Unbound);
-        for resolver in common::resolvers().into_iter().filter(|&kind| kind != ResolverKind::Unbound) {
+        let unbound = at(Internet::Serve, Kind::UNBOUND);
+        for resolver in common::resolvers().into_iter().filter(|&kind| kind != Kind::UNBOUND) {
             let serve = at(Internet::Serve, resolver);
             assert_same_answers(&at(Internet::Many, resolver), &serve, "");
-            let is_excused = validates && resolver == ResolverKind::KnotResolver;
+            let is_excused = validates && resolver == Kind::KNOT_RESOLVER;
             assert_same_answers(&unbound, &serve, if is_excused { NOT_FOR_KNOT } else { "" });
         }
     }

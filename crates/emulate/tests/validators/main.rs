@@ -16,7 +16,7 @@ use delv::Found;
 use ldplayer_core::message::{QueryParts, flag};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
-use ldplayer_emulate::stock::{Bind, Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, StockServer, StockSettings};
 use ldplayer_emulate::testbed::{Plan, Testbed};
 use ldplayer_zone::rtype;
 use random::Draw;
@@ -28,27 +28,29 @@ const SEED_VARIABLE: &str = "LDPLAYER_TEST_SEED";
 /// Where unbound and BIND listen.
 const LISTEN: [&str; 2] = ["10.53.0.2:53", "10.53.0.2:5353"];
 
-fn unbound(world: &World) -> Unbound {
+fn unbound(world: &World) -> StockServer {
     // What it knows must not spare it a question; of DS records it denies those of names that an empty `*` stands for, without asking.
     let extra = "server:\n  aggressive-nsec: no\n  neg-cache-size: 0\n  harden-below-nxdomain: no\n  trust-anchor-signaling: no\n  val-log-level: 2\n";
-    Unbound {
+    Kind::UNBOUND.with(StockSettings {
         root_hints: Some(world.hints()),
         trust_anchor: Some(world.anchor()),
         ipv6: false,
         extra: extra.to_owned(),
-        ..Unbound::default()
-    }
+        ..StockSettings::default()
+    })
 }
 
-fn bind(world: &World) -> Bind {
+fn bind(world: &World) -> StockServer {
     let listen: SocketAddr = LISTEN[1].parse().unwrap();
     let resolving = "recursion yes;\n  allow-recursion { any; };\n  synth-from-dnssec no;\n  servfail-ttl 0;";
-    let text = Bind::options(&[listen])
+    let text = Kind::BIND
+        .head(Path::new("."), &[listen])
+        .unwrap()
         .replace("recursion no;", resolving)
         .replace("dnssec-validation no;", "dnssec-validation yes;");
     let hints = world.hints();
     let zone = format!("zone \".\" {{ type hint; file \"{}\"; }};\n", hints.display());
-    Bind::with_configuration(text + &zone + &world.anchor_of_bind(), Vec::new())
+    Kind::BIND.configured(text + &zone + &world.anchor_of_bind(), Vec::new())
 }
 
 /// Questions that `delv` is asked, which starts anew for each.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
-use ldplayer_emulate::stock::{ResolverKind, Resolving};
+use ldplayer_emulate::stock::{Kind, StockSettings};
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Report, Testbed};
 use ldplayer_emulate::wire::{LinkSpec, Path as WirePath};
 use ldplayer_run::RunSpec;
@@ -53,7 +53,7 @@ fn on<T: Send>(testbed: &Testbed, host: &str, work: impl FnOnce() -> Result<T, F
 /// Starts the resolver on this thread's host, with the root hints that it has built in, and replays on the clients'.
 fn resolve(testbed: &Testbed, mut spec: RunSpec, output: &Path, args: &Args) -> Result<ExitCode, Failure> {
     let listen = [SERVER.parse().context("the resolver's address")?];
-    let resolver = args.resolver.told(Resolving::default()).start(&listen).map_err(Failure::environment)?;
+    let resolver = args.resolver.with(StockSettings::default()).start(&listen).map_err(Failure::environment)?;
     spec.watch_pid = Some(resolver.id());
     on(testbed, "clients", || replay::execute(spec, output, replaces(args), replay::Print::SHOWN))
 }
@@ -66,7 +66,7 @@ fn plan(set: &ZoneSet) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-fn tell(made: &Made, speed: f64, resolver: ResolverKind) {
+fn tell(made: &Made, speed: f64, resolver: Kind) {
     tell!(
         "ldplayer: 10 s of client questions of 2016-06-29 (ICANN, by way of DNS-STATS compactor, MPL-2.0), at speed {speed}, to \
          {} with an empty cache and its own root hints",

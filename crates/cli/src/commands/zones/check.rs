@@ -14,7 +14,7 @@ use ldplayer_emulate::check::coverage::{Asked, Coverage};
 use ldplayer_emulate::check::resolved::{ResolveError, Sample, resolve};
 use ldplayer_emulate::check::{CheckError, Checker, Program, check};
 use ldplayer_emulate::serve::set::ZoneSet;
-use ldplayer_emulate::stock::ResolverKind;
+use ldplayer_emulate::stock::Kind;
 use ldplayer_net::clock;
 use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_trace::open;
@@ -59,8 +59,8 @@ pub struct Args {
     #[arg(long, requires = "traces")]
     all_zones_everywhere: bool,
     /// Ask this resolver, in a testbed, the questions of the trace: unbound, knot-resolver, pdns-recursor
-    #[arg(long, value_name = "KIND", requires = "traces")]
-    resolver: Option<ResolverKind>,
+    #[arg(long, value_name = "KIND", requires = "traces", value_parser = Kind::resolver)]
+    resolver: Option<Kind>,
     /// Maximum number of different questions that the resolver is asked
     #[arg(long, value_name = "N", default_value = "1000", requires = "resolver")]
     sample: NonZeroUsize,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use ldplayer_emulate::stock::{Process, Stock, Unbound};
+use ldplayer_emulate::stock::{Kind, Process, StockServer, StockSettings};
 use ldplayer_net::netns;
 use ldplayer_trace::Recording;
 
@@ -88,7 +88,7 @@ fn free_address() -> anyhow::Result<SocketAddr> {
 }
 
 /// An Unbound that finds every answer by asking for it, and sends what it asks to the socket.
-fn unbound(args: &Args, socket: &Path) -> Unbound {
+fn unbound(args: &Args, socket: &Path) -> StockServer {
     let own = |path: &Option<PathBuf>| path.as_ref().map(|path| std::path::absolute(path).unwrap_or(path.clone()));
     let extra = format!(
         "server:\n  aggressive-nsec: no\n  trust-anchor-signaling: no\n  prefetch: no\n  serve-expired: no\n\
@@ -96,11 +96,11 @@ fn unbound(args: &Args, socket: &Path) -> Unbound {
          dnstap-log-resolver-query-messages: yes\n  dnstap-log-resolver-response-messages: yes\n",
         socket.display()
     );
-    Unbound {
+    Kind::UNBOUND.with(StockSettings {
         root_hints: own(&args.root_hints),
         trust_anchor: own(&args.trust_anchor),
-        qname_minimisation: true,
         ipv6: netns::has_ipv6(),
         extra,
-    }
+        ..StockSettings::default()
+    })
 }
