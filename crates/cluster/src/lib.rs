@@ -19,6 +19,18 @@
 //! - Every wait has a timeout, and an error that names who was waited for.
 //!
 //! This is the only crate with an async runtime, on a single thread. The workers of a replay do not depend on it.
+//!
+//! # Files
+//!
+//! A run on several hosts, over NATS; the only crate with an async runtime, on one thread of its own. The controller
+//! (`director.rs`) finds agents (`gather.rs`), reads the trace and deals its queries by the client's address (`deal.rs`,
+//! `distribute.rs`) into one stream an agent (`stream.rs`, `publish.rs`; what is sent again: `window.rs`); an agent (`agent.rs`,
+//! `player.rs`) takes them off (`receive.rs`; `arrivals.rs` tells gaps and repeats) and replays its `Share` (`feed.rs`).
+//! `clock.rs` compares clocks, `message.rs` is what both say to each other over `bus.rs`. `member.rs` is an agent as the
+//! controller sees it, `loss.rs` what is done where one is lost, `account.rs` what became of its queries, `shown.rs` the figures
+//! of all while the run lasts, `state.rs` what another controller needs to go on. `files.rs` brings run directories back
+//! (`returned.rs`), which `results` puts together (`unite.rs`, `telemetry/sum.rs`), and takes traces to agents. What a share is,
+//! is `run`'s (`share.rs`), and so is the whole that is dealt (`whole.rs`).
 
 #![forbid(unsafe_code)]
 

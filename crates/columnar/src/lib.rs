@@ -41,7 +41,7 @@
 //! The library's writers hash the text of every value of a column with a dictionary. Here whoever gathers values knows which
 //! are equal before they are text: an address is 4 or 16 octets, a status is a number. With columns that are laid out so,
 //! `generate` and `mutate` take half the processor time that they take over the library's writers, and recording takes a
-//! quarter less (docs/benchmarks.md). We would drop this if the library took dictionaries and their indices as they are, for
+//! quarter less (docs/benchmarks/decoding.md). We would drop this if the library took dictionaries and their indices as they are, for
 //! then nothing but the packing of bits would be left here.
 //!
 //! # Example
@@ -67,6 +67,12 @@
 //! assert!(octets.ends_with(b"PAR1"));
 //! # Ok::<(), parquet::errors::ParquetError>(())
 //! ```
+//!
+//! # Files
+//!
+//! The one encoder of Parquet pages, for traces and for rows of runs: values (`values/`) are gathered in columns, encoded into
+//! pages (`group.rs`, on as many threads as the caller has) and put into a file (`file.rs`). Headers and directory are the
+//! Parquet library's.
 
 #![forbid(unsafe_code)]
 

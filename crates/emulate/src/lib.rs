@@ -45,6 +45,22 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Files
+//!
+//! What a replay runs against. `serve/`: the meta-DNS-server. `set.rs` reads a directory of zone files, `index.rs` says which of
+//! them an address serves and `lame.rs` which not, `responder.rs` joins both with the zone store for one query, and looks ahead
+//! for a batch of them so that their waits for memory coincide; `forecast.rs` does so before anybody asks. A worker (`worker.rs`)
+//! owns the sockets of one thread; `udp.rs` moves batches, `tcp.rs` is a machine that has time as an argument. Workers share a
+//! set of zones behind an `Arc` (`shared.rs`) and hand over what they counted when they are called (`sums.rs`), which is how a
+//! reload loses nothing; `coverage.rs` makes the report of it. `views.rs`: the same hierarchy as a BIND configuration. `check/`:
+//! what is wrong with a set. `harvest.rs`: asks a resolver for what zones are made of. `stock/`: stock servers, each described
+//! once in a file of its name: its program, what it can be told, the template of its configuration, its complaints (`kind.rs` is
+//! the list, `server.rs` renders and starts); one piece of code starts them in a scratch directory, waits for answers and ends
+//! them with their owner. `wire/`: delay, loss, rates, address rewriting and counts between hosts. `Wire` has time as an argument
+//! and knows no device; `forwarder.rs` is the thin loop around it: one thread that reads and writes TUN devices. `testbed/`:
+//! hosts in namespaces of their own that only the wire joins, and the files by which a testbed outlives its command (`state.rs`);
+//! a namespace for one command (`alone.rs`); the processes in either, found and ended (`inside.rs`).
 
 #![forbid(unsafe_code)]
 

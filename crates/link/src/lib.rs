@@ -7,6 +7,12 @@
 //!
 //! No I/O and no clock: time is an argument, in nanoseconds of any clock that does not go back. The same seed and the same packets have the
 //! same fate, wherever the link is: between the hosts of a testbed, or in the sender that makes the clients' packets.
+//!
+//! # Files
+//!
+//! What a link does to packets, sans-I/O: `spec.rs` is how its properties are written, `line.rs` what it does to a packet (delay,
+//! loss, rate), `flows.rs` what is remembered of a flow, `schedule.rs` packets that wait. The wire of a testbed and the sender of
+//! frames both use it.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! What TLS records of our own cost beside the library that could do the same: octets that an idle session holds, and processor
-//! time of a query and its answer, measured in turn in one process. `docs/benchmarks.md` has what came out.
+//! time of a query and its answer, measured in turn in one process. `docs/benchmarks/why-ours.md` has what came out.
 
 use std::io::{Read, Write};
 use std::sync::Arc;

@@ -43,6 +43,17 @@
 //! assert_eq!(read.report.summary.queries.answered, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Files
+//!
+//! The run directory. `recorder.rs`, `rows.rs` and `keeper.rs` save rows so that a crash loses seconds at most; `analysis/` makes
+//! every figure from the rows on disk; `verdict.rs` and `expect.rs` judge the replay and the server apart, `answers.rs` compares
+//! what two runs kept of their responses, `verdict/advice.rs` says what to do; `compare/` holds runs against each other by their
+//! repeats (`contrast.rs` is the statistics, `gate.rs` what must hold), and `many/` shows all cells of an experiment, as a page
+//! and as files; `ratio.rs` compares response times over UDP and over connections (`ratio/pairs.rs` out of the rows,
+//! `ratio/figures.rs`, and in `ratio/diagnosis.rs` what they say); `text.rs`, `page.rs` (of several runs `overlay.rs`) and
+//! `metrics.rs` show it; `words.rs` has words for keys, in the order of their meaning. `selection.rs` chooses rows by a
+//! condition. What a run was asked for is kept in run.json and never looked at.
 
 #![forbid(unsafe_code)]
 

@@ -35,6 +35,16 @@
 //! // `ldplayer_run::prepare(spec)?.execute(...)` makes it.
 //! # Ok::<(), ldplayer_run::BadSpec>(())
 //! ```
+//!
+//! # Files
+//!
+//! What a run is. `keys.rs` is the table of keys (`keys/table.rs`), from which the specification, its files (`spec.rs`) and the
+//! options follow; `embed.rs` reads the files that it names into it, `resolve.rs` makes out what it means on this machine
+//! (`path.rs` how packets leave it, `interface.rs` on an interface among other hosts), `permission.rs` whether load may go there,
+//! `server.rs` starts a server, and `execute.rs` joins workload, engine and results. `responses.rs` writes the responses that are
+//! kept, and `again.rs` asks again for answers that are not the expected ones. `watch.rs` asks an `Observer` whether to go on,
+//! and `watch/sampler.rs` takes telemetry on the run's clock (`watch/server.rs`: of a server alone, while others replay). No
+//! command line, no terminal, no signals.
 
 #![forbid(unsafe_code)]
 

@@ -41,6 +41,16 @@
 //! assert_eq!(syn.write(&mut frame, &link), Some(14 + 20 + 20 + 20));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Files
+//!
+//! The network of emulated clients without kernel sockets, sans-I/O, with time as an argument. `frame.rs` and `frame/` read and
+//! write what is on the wire (Ethernet, ARP, IP, UDP, TCP, ICMP, neighbour discovery) in buffers of the caller's; `fragments.rs`
+//! cuts datagrams and puts them together, `neighbours.rs` answers for our addresses and asks for next hops. `tcp.rs` is the
+//! client side of TCP: what a connection is while idle (`tcp/connection.rs`, 40 octets in a slot of `blocks.rs`, found by
+//! `index.rs`) and what it has besides while something is in flight (`active.rs`, `reassembly.rs`, `rtt.rs`); `opening.rs`,
+//! `input.rs`, `acknowledge.rs`, `output.rs`, `timers.rs` (over `wheel.rs`), `closing.rs` and `icmp.rs` are each one part of RFC
+//! 9293. `script.rs` and `simulation.rs` are its tests' language and network.
 
 #![forbid(unsafe_code)]
 

@@ -37,6 +37,13 @@
 //! Parquet and text. A transaction is a query with the response that matches it in addresses, ports, ID and question, or one
 //! of the two alone. Parquet traces must be files, since their metadata are at the end. Damage is detected in the headers of
 //! records; changes within a record without a checksum go unnoticed.
+//!
+//! # Files
+//!
+//! Captures in, transactions out, and back. Sources (`source/`) tell formats by content and count every piece of damage with its
+//! place: packets (`capture.rs` over pcap and pcapng), dnstap (`dnstap.rs` over `framestream.rs`, and `live.rs` for a socket),
+//! C-DNS (`cdns/`, which rebuilds the messages from tables) and text. Sinks (`sink/`) write traces (`sink/parquet/` gathers
+//! columns for `columnar`). Iterators: no sockets but that for dnstap, and memory that does not grow with the input.
 
 #![forbid(unsafe_code)]
 

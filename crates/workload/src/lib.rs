@@ -46,6 +46,12 @@
 //! assert_eq!(due, [0, 1_000_000, 2_000_000]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Files
+//!
+//! From transactions to queries with due times. `mutate/` changes transactions by rules, `generate/` makes them from models and
+//! fits models to them, `passes.rs` goes through a trace several times, `plan.rs` turns them into queries, `classes.rs` draws
+//! what each client is like. Nothing is sent and no time passes.
 
 #![forbid(unsafe_code)]
 
