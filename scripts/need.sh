@@ -27,6 +27,7 @@ programs_of() {
         pdns-recursor) echo pdns_recursor ;;
         powerdns) echo pdns_server ;;
         haproxy) echo haproxy ;;
+        dnsmasq) echo dnsmasq ;;
         dnsperf) echo dnsperf ;;
         dnsdist) echo dnsdist ;;
         kxdpgun) echo kxdpgun ;;
@@ -43,7 +44,7 @@ programs_of() {
         nats) echo nats-server ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, musl, xz, nats, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsmasq, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, musl, xz, nats, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -58,6 +59,7 @@ packages_of() {
         powerdns) echo pdns-server pdns-backend-bind ;;
         bind-utils) echo bind9-utils ;;
         delv) echo bind9-dnsutils ;;
+        dnsmasq) echo dnsmasq-base ;;
         ldns) echo ldnsutils ;;
         ip) echo iproute2 ;;
         python) echo python3 python3-venv ;;

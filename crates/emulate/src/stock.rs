@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub use error::{Awaited, StockError};
 pub use kind::{Kind, Role, Setting, UnknownKind, UnknownResolver};
 pub use process::{Output, Process, find};
-pub use server::{HTTPS, StockServer, StockSettings, Tls};
+pub use server::{HTTPS, Ready, StockServer, StockSettings, Tls};
 
 /// A zone to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]

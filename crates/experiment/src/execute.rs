@@ -193,12 +193,17 @@ fn servers(plan: &Plan) -> Vec<&ServerTable> {
 /// The versions of all servers; every program must be installed.
 fn versions(servers: &[&ServerTable], options: &Options) -> Result<BTreeMap<String, String>, ExperimentError> {
     let mut versions = BTreeMap::new();
-    for server in servers.iter().filter(|server| server.kind.role() != Role::Foreign) {
+    for server in servers.iter().filter(|server| server.role() != Role::Foreign) {
         for kind in server.front.into_iter().chain([server.kind]) {
             let own = (kind == server.kind).then_some(server.program.as_deref()).flatten();
             let path = program_of(kind, own, &server.name, options)?;
             let name = if kind == server.kind { server.name.clone() } else { format!("{}-front", server.name) };
-            versions.insert(name, version(&path, kind.version_option()));
+            let told = match &server.version {
+                Some(command) if kind == Kind::COMMAND => version(Command::new(path).arg("-c").arg(command)),
+                None if kind == Kind::COMMAND => UNKNOWN.to_owned(),
+                _ => version(Command::new(path).arg(kind.version_option())),
+            };
+            versions.insert(name, told);
         }
     }
     Ok(versions)
@@ -219,21 +224,23 @@ fn program_of(kind: Kind, own: Option<&Path>, server: &str, options: &Options) -
     }
 }
 
+/// The version of a program that does not say it.
+const UNKNOWN: &str = "unknown";
+
 /// The first line with a digit of a program's version output.
-fn version(program: &Path, option: &str) -> String {
-    let said = say(program, option).unwrap_or_default();
+fn version(command: &mut Command) -> String {
+    let said = say(command).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let line = said.lines().map(str::trim).find(|line| line.chars().any(|c| c.is_ascii_digit()));
     // PowerDNS prefixes lines with a timestamp, which is not part of the version.
     let line = line.map(|line| line.find("PowerDNS").map_or(line, |at| &line[at..]));
-    line.map_or_else(|| "unknown".to_owned(), |line| line.chars().take(LONGEST_VERSION).collect())
+    line.map_or_else(|| UNKNOWN.to_owned(), |line| line.chars().take(LONGEST_VERSION).collect())
 }
 
 /// The output of a program that should print something and exit; it is killed after a timeout.
-fn say(program: &Path, option: &str) -> std::io::Result<Vec<u8>> {
+fn say(command: &mut Command) -> std::io::Result<Vec<u8>> {
     let mut out = tempfile::tempfile()?;
-    let mut command = Command::new(program);
-    command.arg(option).env("PATH", programs::search_path()).stdin(Stdio::null());
+    command.env("PATH", programs::search_path()).stdin(Stdio::null());
     let mut child = command.stdout(out.try_clone()?).stderr(out.try_clone()?).spawn()?;
     let begun = Instant::now();
     while child.try_wait()?.is_none() {
@@ -504,8 +511,8 @@ mod tests {
 
     #[test]
     fn a_program_tells_its_version_on_its_first_line_with_a_figure() {
-        assert_eq!(version(Path::new("/bin/echo"), "a 1.2"), "a 1.2");
-        assert_eq!(version(Path::new("/bin/echo"), "Nov 22 21:29:09 PowerDNS 4.8"), "PowerDNS 4.8");
-        assert_eq!(version(Path::new("/no/such"), "-v"), "unknown");
+        assert_eq!(version(Command::new("/bin/echo").arg("a 1.2")), "a 1.2");
+        assert_eq!(version(Command::new("/bin/echo").arg("Nov 22 21:29:09 PowerDNS 4.8")), "PowerDNS 4.8");
+        assert_eq!(version(Command::new("/no/such").arg("-v")), "unknown");
     }
 }

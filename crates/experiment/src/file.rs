@@ -199,7 +199,7 @@ fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<
     for (server, table) in &servers {
         let Some(backend) = &server.backend else { continue };
         let found = servers.iter().find(|(other, _)| other.name == *backend);
-        match found.map(|(other, _)| other.kind.role()) {
+        match found.map(|(other, _)| other.role()) {
             None => return Err(table.bad(format!("backend: no table [server.{backend}]"))),
             Some(Role::Authoritative | Role::Resolver) => {}
             Some(_) => return Err(table.bad(format!("backend: server.{backend} is not started by the experiment"))),

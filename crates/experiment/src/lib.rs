@@ -62,6 +62,7 @@ mod overview;
 mod place;
 mod plan;
 mod ratio;
+mod ready_made;
 mod record;
 mod servers;
 pub mod sides;

@@ -240,7 +240,7 @@ impl<'a> Builder<'a> {
                 .bad("`trace`: standard input and sockets can be read only once, but an experiment has several runs: use a file"));
         }
         match &stage.server {
-            Some(server) if server.kind.role() == Role::Foreign => spec.server.clone_from(&server.address),
+            Some(server) if server.role() == Role::Foreign => spec.server.clone_from(&server.address),
             Some(_) if spec.start_server.is_some() => {
                 return Err(self.root.bad("`start_server`: an experiment starts its own servers: remove it"));
             }
@@ -264,7 +264,7 @@ impl<'a> Builder<'a> {
         let table = self.parts.servers.iter().find(|(other, _)| other.name == server.name);
         let bad = |what: String| table.map_or_else(|| self.root.bad(what.clone()), |(_, item)| item.bad(what.clone()));
         for server in stage.backend.iter().chain([server]) {
-            let needs_zones = matches!(server.kind.role(), Role::Authoritative | Role::Resolver);
+            let needs_zones = matches!(server.role(), Role::Authoritative | Role::Resolver);
             if needs_zones && server.zones.is_none() {
                 let what = "no zones: add zones = \"DIR\", the zones that it serves, or, for a resolver, those of the emulated Internet";
                 return Err(bad(what.to_owned()));
@@ -275,10 +275,10 @@ impl<'a> Builder<'a> {
     }
 
     fn explain_silence(&self, server: &ServerTable, transport: Transport) -> String {
-        let (kind, name) = (server.kind, &server.name);
+        let (kind, name) = (server.kind_name(), &server.name);
         let is_chosen = self.parts.axes.iter().any(|axis| axis.key == "transport");
         let exclude = format!("exclude = [{{ server = \"{name}\", transport = \"{transport}\" }}]");
-        let ways = match (is_chosen, server.kind.role() == Role::Proxy || !transport.is_encrypted()) {
+        let ways = match (is_chosen, server.role() == Role::Proxy || !transport.is_encrypted()) {
             (true, true) => format!("remove these cells with {exclude}"),
             (true, false) => format!("add front = \"dnsdist\", or remove these cells with {exclude}"),
             (false, _) => "choose another transport".to_owned(),

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
 use ldplayer_run::Server;
-use ldplayer_workload::spec::{BadSpec, Item};
+use ldplayer_workload::spec::{BadSpec, Item, read};
 use serde::{Deserialize, Serialize};
 
-use ldplayer_emulate::stock::{Kind, Role, Setting};
+use crate::ready_made;
+
+use ldplayer_emulate::stock::{Kind, Ready, Role, Setting};
 
 /// Maximum number of threads of a server.
 const MAX_THREADS: u64 = 256;
@@ -17,7 +19,7 @@ const CONNECTIONS: u32 = 10_000;
 /// Default idle timeout of a TLS front.
 const FRONT_IDLE_NS: i64 = 30_000_000_000;
 /// Keys of a server's table.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 19] = [
     "kind",
     "zones",
     "address",
@@ -31,7 +33,15 @@ const KEYS: [&str; 13] = [
     "idle_timeout",
     "connections",
     "root_hints",
+    "command",
+    "config",
+    "role",
+    "transports",
+    "ready",
+    "version",
 ];
+/// Keys of [`Kind::COMMAND`] alone; the first two say which settings it has.
+const OF_COMMANDS: [&str; 6] = ["command", "config", "role", "transports", "ready", "version"];
 
 /// A server of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +87,21 @@ pub struct ServerTable {
     /// Root hints of a resolver; the built-in ones by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub root_hints: Option<PathBuf>,
+    /// The ready-made server that it is, such as `coredns`; a [`Kind::COMMAND`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ready_made: Option<String>,
+    /// The template of the command that starts a [`Kind::COMMAND`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub command: Option<String>,
+    /// Its role, if not that of its kind.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<Role>,
+    /// When it is ready.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ready: Option<Ready>,
+    /// The command that prints its version.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub version: Option<String>,
 }
 
 impl ServerTable {
@@ -84,15 +109,40 @@ impl ServerTable {
     pub(crate) fn read(item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<Self, BadSpec> {
         let table = item.table()?;
         let Some(kind) = table.get("kind") else {
-            let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            let known = Kind::ALL.iter().map(|kind| kind.name()).chain(ready_made::names());
+            let known: Vec<&str> = known.collect();
             return Err(item.bad(format!("no kind: add kind = \"...\" with one of {}", known.join(", "))));
         };
-        let mut server = Self::new(item.key, kind.parsed(str::parse)?);
-        for given in table.items(&KEYS)? {
-            server.give(&given, place)?;
-        }
+        let mut server = match ready_made::find(kind.text()?) {
+            Some(text) => Self::ready_made(item.key, kind.text()?, text).map_err(|error| kind.bad(error))?,
+            None => Self::new(item.key, kind.parsed(str::parse)?),
+        };
+        server.give_all(&table.items(&KEYS)?, place)?;
         server.ensure_whole(item)?;
         Ok(server)
+    }
+
+    /// A server of a file that comes with the program.
+    fn ready_made(name: &str, kind: &str, text: &str) -> Result<Self, BadSpec> {
+        let mut server = Self { ready_made: Some(kind.to_owned()), ..Self::new(name, Kind::COMMAND) };
+        read(text, |root| server.give_all(&root.items(&KEYS)?, &|path| path.into()))?;
+        Ok(server)
+    }
+
+    /// Takes keys; what a command mentions decides which settings it has, and goes first.
+    fn give_all(&mut self, items: &[Item<'_>], place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
+        let (first, others): (Vec<_>, Vec<_>) = items.iter().partition(|item| OF_COMMANDS.contains(&item.key));
+        first.into_iter().chain(others).try_for_each(|item| self.give(item, place))
+    }
+
+    /// Its role.
+    pub fn role(&self) -> Role {
+        self.role.unwrap_or_else(|| self.kind.role())
+    }
+
+    /// The name of its kind, or that of the ready-made server that it is.
+    pub fn kind_name(&self) -> &str {
+        self.ready_made.as_deref().unwrap_or_else(|| self.kind.name())
     }
 
     fn new(name: &str, kind: Kind) -> Self {
@@ -112,6 +162,11 @@ impl ServerTable {
             idle_timeout: None,
             connections: CONNECTIONS,
             root_hints: None,
+            ready_made: None,
+            command: None,
+            role: None,
+            ready: None,
+            version: None,
         }
     }
 
@@ -124,6 +179,9 @@ impl ServerTable {
 
     fn give(&mut self, given: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
         let path = || given.text().map(place);
+        if OF_COMMANDS.contains(&given.key) {
+            return self.give_command(given, place);
+        }
         match given.key {
             "zones" => self.zones = Some(path()?),
             "address" => self.address = each(given, |item| item.parsed(str::parse))?,
@@ -139,6 +197,35 @@ impl ServerTable {
             "root_hints" => self.root_hints = Some(path()?),
             _ => {}
         }
+        Ok(())
+    }
+
+    fn give_command(&mut self, given: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
+        if self.kind != Kind::COMMAND {
+            return Err(given.bad(format!("does not apply to kind {}, only to kind command", self.kind)));
+        }
+        match given.key {
+            "command" => self.command = Some(given.text()?.to_owned()),
+            "config" => self.set_config(given, place)?,
+            "role" => self.role = Some(given.parsed(str::parse)?),
+            "transports" => self.speaks = Some(each(given, |item| item.parsed(str::parse))?),
+            "ready" => self.ready = Some(given.parsed(str::parse)?),
+            _ => self.version = Some(given.text()?.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// The configuration of a command: a text of several lines, or a file.
+    fn set_config(&mut self, given: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<(), BadSpec> {
+        let text = given.text()?;
+        if text.contains('\n') {
+            self.template = Some(text.to_owned());
+            return Ok(());
+        }
+        let file = place(text);
+        let read = std::fs::read_to_string(&file);
+        self.template = Some(read.map_err(|error| given.bad(format!("{}: {error}", file.display())))?);
+        self.configuration = Some(file);
         Ok(())
     }
 
@@ -175,14 +262,16 @@ impl ServerTable {
 
     /// A template of the user's may use any setting.
     fn ensure_can_be_told(&self, what: Setting, given: &Item<'_>) -> Result<(), BadSpec> {
-        if self.kind.can_be_told(what) || (self.template.is_some() && self.kind.has_template()) {
+        let texts = || self.command.iter().chain(&self.template);
+        let is_mentioned = || self.kind == Kind::COMMAND && texts().any(|text| text.contains(what.key()));
+        if self.kind.can_be_told(what) || (self.template.is_some() && self.kind.has_template()) || is_mentioned() {
             return Ok(());
         }
-        Err(given.bad(format!("server.{}: kind {} has no setting for {}", self.name, self.kind, what.key())))
+        Err(given.bad(format!("server.{}: kind {} has no setting for {}", self.name, self.kind_name(), what.key())))
     }
 
     fn ensure_whole(&self, item: &Item<'_>) -> Result<(), BadSpec> {
-        let role = self.kind.role();
+        let role = self.role();
         let missing = match role {
             Role::Foreign if self.address.is_empty() => {
                 Some("an address, such as address = \"192.0.2.1:53\", or a list of them")
@@ -190,10 +279,13 @@ impl ServerTable {
             Role::Proxy if self.backend.is_none() => {
                 Some("a backend, such as backend = \"NAME\" with the name of another server")
             }
+            _ if self.kind == Kind::COMMAND && self.command.is_none() => {
+                Some("a command, such as command = \"server -c {{ config }}\"")
+            }
             _ => None,
         };
         if let Some(missing) = missing {
-            return Err(item.bad(format!("kind {} needs {missing}", self.kind)));
+            return Err(item.bad(format!("kind {} needs {missing}", self.kind_name())));
         }
         let excess = [
             ("address", !self.address.is_empty() && role != Role::Foreign),
@@ -204,7 +296,7 @@ impl ServerTable {
             ("root_hints", self.root_hints.is_some() && role != Role::Resolver),
         ];
         match excess.into_iter().find(|(_, is_given)| *is_given) {
-            Some((key, _)) => Err(item.bad(format!("`{key}` does not apply to kind {}", self.kind))),
+            Some((key, _)) => Err(item.bad(format!("`{key}` does not apply to kind {}", self.kind_name()))),
             None => Ok(()),
         }
     }
@@ -243,7 +335,6 @@ fn octets(word: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ldplayer_workload::spec::read;
 
     fn server(text: &str) -> Result<ServerTable, String> {
         let found = read(text, |root| {
@@ -265,6 +356,33 @@ mod tests {
         assert!(knot.can_speak(Transport::Dot) && !knot.speaks_itself(Transport::Dot));
         let newer = server("[server.k]\nkind = 'knot'\nspeaks = ['udp', 'tcp', 'dot']").unwrap();
         assert!(newer.speaks_itself(Transport::Dot));
+    }
+
+    #[test]
+    fn a_command_is_any_server() {
+        let text = "[server.own]\nthreads = 2\nkind = 'command'\ncommand = 'server -c {{ config }}'\nrole = 'proxy'\nbackend = 'b'\n\
+            config = '''\nworkers {{ threads }}\n'''\ntransports = ['udp', 'dot']\nready = 'log: up'\nversion = 'server -v'";
+        let own = server(text).unwrap();
+        assert_eq!(
+            (own.role(), own.threads, own.template.as_deref()),
+            (Role::Proxy, 2, Some("workers {{ threads }}\n"))
+        );
+        assert!(own.speaks_itself(Transport::Dot) && !own.speaks_itself(Transport::Tcp));
+        let refusal = |text: &str| server(&format!("[server.a]\n{text}")).unwrap_err();
+        assert!(refusal("kind = 'command'").contains("needs a command"));
+        assert!(refusal("kind = 'nsd'\ncommand = 'x'").contains("does not apply to kind nsd"));
+        assert!(refusal("kind = 'command'\ncommand = 'x'\nthreads = 2").contains("has no setting for threads"));
+        assert!(refusal("kind = 'command'\ncommand = 'x'\nrole = 'foreign'").contains("use authoritative, resolver"));
+    }
+
+    #[test]
+    fn every_ready_made_server_is_whole_but_for_what_the_user_says() {
+        for kind in ready_made::names() {
+            let made = server(&format!("[server.a]\nkind = '{kind}'\nbackend = 'b'"));
+            let made = made.or_else(|_| server(&format!("[server.a]\nkind = '{kind}'"))).unwrap();
+            assert_eq!((made.kind, made.kind_name()), (Kind::COMMAND, kind));
+            assert!(made.version.is_some(), "{kind}");
+        }
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Stage {
     /// Refuses keys that need a server started by the experiment.
     fn ensure_ours(&self, item: &Item<'_>) -> Result<(), BadSpec> {
         match &self.server {
-            Some(server) if server.kind.role() != Role::Foreign => Ok(()),
+            Some(server) if server.role() != Role::Foreign => Ok(()),
             _ => Err(item.bad("needs a server started by the experiment: add a [server.NAME] table with a kind")),
         }
     }
@@ -154,7 +154,7 @@ impl Stage {
 
     /// Whether a resolver needs an emulated Internet.
     pub fn resolves(&self) -> bool {
-        self.backend.iter().chain(&self.server).any(|server| server.kind.role() == Role::Resolver)
+        self.backend.iter().chain(&self.server).any(|server| server.role() == Role::Resolver)
     }
 
     /// Gives the properties of the clients' link to a run whose sender makes it, and keeps those of a wire.
@@ -171,7 +171,7 @@ impl Stage {
 
     /// Whether anything is started for it.
     pub fn is_ours(&self) -> bool {
-        self.server.as_ref().is_some_and(|server| server.kind.role() != Role::Foreign)
+        self.server.as_ref().is_some_and(|server| server.role() != Role::Foreign)
     }
 }
 

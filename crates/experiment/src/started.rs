@@ -99,7 +99,7 @@ impl Started {
         let process = if table.kind == Kind::META {
             serve(table, needs, listen, &work)?
         } else {
-            let is_authoritative = table.kind.role() == Role::Authoritative;
+            let is_authoritative = table.role() == Role::Authoritative;
             let zones = if is_authoritative { needs.zones.zones.clone() } else { Vec::new() };
             let server = StockServer { kind: table.kind, zones, settings: settings(table, listen, tls, backends) };
             let launch = Launch { program: table.program.clone(), ..Launch::default() };
@@ -142,7 +142,8 @@ fn settings(
     backends: &[SocketAddr],
 ) -> StockSettings {
     let file = |text: &String| {
-        (table.configuration.as_ref().map_or_else(String::new, |file| file.display().to_string()), text.clone())
+        let name = table.configuration.as_ref().map(|file| file.display().to_string());
+        (name.unwrap_or_else(|| format!("of the kind {}", table.kind_name())), text.clone())
     };
     StockSettings {
         threads: table.threads,
@@ -154,6 +155,8 @@ fn settings(
         tls: tls.map(|(made, listen)| Tls { listen, certificate: made.certificate.clone(), key: made.key.clone() }),
         backends: backends.to_vec(),
         template: table.template.as_ref().map(file),
+        command: table.command.clone(),
+        ready: table.ready.clone(),
         ..StockSettings::default()
     }
 }

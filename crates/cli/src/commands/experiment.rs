@@ -145,9 +145,10 @@ fn tell_what_starts(plan: &Plan) {
     let mut all: Vec<String> = Vec::new();
     for cell in &plan.experiment.cells {
         let servers = cell.stage.server.iter().chain(&cell.stage.backend).filter(|server| server.kind != Kind::ADDRESS);
-        let program = |server: &ServerTable| match &server.program {
-            Some(program) => format!("{} ({})", server.kind.name(), program.display()),
-            None => server.kind.name().to_owned(),
+        let program = |server: &ServerTable| match (&server.command, &server.program) {
+            (Some(command), _) if server.ready_made.is_none() => format!("`{command}`"),
+            (_, Some(program)) => format!("{} ({})", server.kind_name(), program.display()),
+            _ => server.kind_name().to_owned(),
         };
         all.extend(servers.map(program));
         all.extend(cell.spec.start_server.iter().map(|command| format!("`{command}`")));

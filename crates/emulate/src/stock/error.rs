@@ -14,6 +14,8 @@ pub enum Awaited {
     Connection,
     /// A response from its zones.
     Zones,
+    /// What the user says is the sign.
+    Ready,
 }
 
 impl std::fmt::Display for Awaited {
@@ -22,6 +24,7 @@ impl std::fmt::Display for Awaited {
             Self::Answer => "answer over UDP",
             Self::Connection => "connection over TCP",
             Self::Zones => "answer from its zones",
+            Self::Ready => "sign that it is ready, as the file says it,",
         })
     }
 }

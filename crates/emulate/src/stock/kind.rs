@@ -10,6 +10,9 @@ use ldplayer_net::programs;
 
 use super::{Configured, Program, Zone, bind, dnsdist, knot, knot_resolver, nsd, pdns_recursor, powerdns, unbound};
 
+/// The file with the configuration of [`Kind::COMMAND`] in its work directory.
+pub(super) const CONFIG: &str = "config";
+
 /// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -21,6 +24,35 @@ pub enum Role {
     Proxy,
     /// Unknown: it is not started here.
     Foreign,
+}
+
+impl Role {
+    const ALL: [Self; 4] = [Self::Authoritative, Self::Resolver, Self::Proxy, Self::Foreign];
+
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Authoritative => "authoritative",
+            Self::Resolver => "resolver",
+            Self::Proxy => "proxy",
+            Self::Foreign => "foreign",
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|role| role.name() == word && *role != Self::Foreign);
+        found.ok_or_else(|| format!("`{word}` is no role: use authoritative, resolver or proxy"))
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// What a server may be told.
@@ -114,11 +146,19 @@ impl Kind {
         settings: &[Setting::Threads, Setting::IdleTimeout],
         ..Description::NONE
     });
+    /// Any server, started by a command of the user's. It is told what its command and its configuration mention.
+    pub const COMMAND: Self = Self(&Description {
+        name: "command",
+        role: Role::Authoritative,
+        program: Program { name: "sh", package: "dash", options: &["-c"], configured: Configured::ByName(CONFIG) },
+        speaks: &[Transport::Udp, Transport::Tcp],
+        ..Description::NONE
+    });
     /// A server that already runs.
     pub const ADDRESS: Self = Self(&Description { name: "address", speaks: &Transport::ALL, ..Description::NONE });
 
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NSD,
         Self::BIND,
         Self::KNOT,
@@ -128,6 +168,7 @@ impl Kind {
         Self::PDNS_RECURSOR,
         Self::DNSDIST,
         Self::META,
+        Self::COMMAND,
         Self::ADDRESS,
     ];
 
@@ -243,7 +284,7 @@ impl fmt::Debug for Kind {
     }
 }
 
-serde_as_text!(Kind);
+serde_as_text!(Kind, Role);
 
 #[cfg(test)]
 mod tests {
@@ -268,7 +309,7 @@ mod tests {
     #[test]
     fn each_that_is_configured_has_a_template_and_one_that_says_nothing_can_do_nothing() {
         for kind in Kind::ALL {
-            assert_eq!(kind.has_template(), ![Kind::META, Kind::ADDRESS].contains(&kind), "{kind}");
+            assert_eq!(kind.has_template(), ![Kind::META, Kind::COMMAND, Kind::ADDRESS].contains(&kind), "{kind}");
         }
         let unsaid = Kind(&Description::NONE);
         assert!(!unsaid.can_be_told(Setting::Threads) && unsaid.speaks().is_empty());

@@ -1,15 +1,19 @@
 //! A stock server with its settings: renders its configuration, and starts it.
 
+use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use ldplayer_core::name;
 use ldplayer_core::time::Span;
+use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 
-use super::kind::Kind;
+use super::kind::{CONFIG, Kind};
 use super::{Awaited, Configured, Launch, Output, Process, StockError, Zone, probe, process, quotable, quotable_path};
 
 /// The port of DNS over HTTPS (RFC 8484 §4.1).
@@ -59,6 +63,10 @@ pub struct StockSettings {
     pub backends: Vec<SocketAddr>,
     /// Another template: its name in errors, and its text.
     pub template: Option<(String, String)>,
+    /// The command that starts a [`Kind::COMMAND`], a template as well.
+    pub command: Option<String>,
+    /// When it is ready, beyond what every server must do.
+    pub ready: Option<Ready>,
     /// A configuration that is taken as it is.
     pub configuration: Option<String>,
     /// Additional configuration in its own language, which takes precedence.
@@ -76,6 +84,74 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
+/// What a server does when it is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// It answers a query for the SOA record of this name with NOERROR.
+    Name(String),
+    /// Its output has this text.
+    Log(String),
+}
+
+/// How a text of the log is asked for.
+const LOG_PREFIX: &str = "log:";
+
+impl FromStr for Ready {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if let Some(text) = word.strip_prefix(LOG_PREFIX) {
+            return Ok(Self::Log(text.trim().to_owned()));
+        }
+        let parsed = name::parse(word, &mut Vec::new());
+        parsed.map(|()| Self::Name(word.to_owned())).map_err(|error| {
+            format!("`{word}`: {error}; give a name whose SOA record the server has, such as example., or log:TEXT")
+        })
+    }
+}
+
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Log(text) => write!(f, "{LOG_PREFIX}{text}"),
+        }
+    }
+}
+
+ldplayer_core::serde_as_text!(Ready);
+
+/// A list that templates can go through, and that is a text where it stands by itself.
+#[derive(Debug)]
+struct Shown {
+    text: String,
+    items: Vec<Value>,
+}
+
+impl Shown {
+    fn value(text: String, items: Vec<Value>) -> Value {
+        Value::from_object(Self { text, items })
+    }
+}
+
+impl Object for Shown {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.items.get(key.as_usize()?).cloned()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.items.len())
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl Default for StockSettings {
     /// One thread, QNAME minimisation and IPv6 on, validation off, and limits of the server's own.
     fn default() -> Self {
@@ -91,6 +167,8 @@ impl Default for StockSettings {
             tls: None,
             backends: Vec::new(),
             template: None,
+            command: None,
+            ready: None,
             configuration: None,
             extra: String::new(),
         }
@@ -129,12 +207,13 @@ impl Kind {
     }
 }
 
-/// Addresses in the form of each template.
-fn each(addresses: &[SocketAddr]) -> Vec<Value> {
+/// Addresses in the form of each template; by themselves, they are what `text` says of each, with commas.
+fn each(addresses: &[SocketAddr], text: impl Fn(&SocketAddr) -> String) -> Value {
     let one = |at: &SocketAddr| {
         context! { address => at.to_string(), ip => at.ip().to_string(), port => at.port(), is_v6 => at.is_ipv6() }
     };
-    addresses.iter().map(one).collect()
+    let text = addresses.iter().map(text).collect::<Vec<_>>().join(",");
+    Shown::value(text, addresses.iter().map(one).collect())
 }
 
 impl Tls {
@@ -168,18 +247,27 @@ impl StockServer {
     fn values(&self, work: &Path, listen: &[SocketAddr]) -> Result<Value, StockError> {
         let told = &self.settings;
         let readable = |file: &PathBuf| ensure_readable(file).and_then(|()| quotable_path(file));
+        let file = |path: Option<&PathBuf>| path.map_or_else(|| Ok(String::new()), |path| quotable_path(path));
+        let first = self.zones.first().and_then(|zone| std::path::absolute(&zone.file).ok());
+        let directory = first.and_then(|file| file.parent().map(Path::to_owned));
         let zone = |zone: &Zone| {
             let (apex, file) = (quotable(&zone.apex)?, quotable_path(&zone.file)?);
             Ok(context! { apex, file })
         };
         Ok(context! {
             work => quotable(&work.display().to_string())?,
-            listen => each(listen),
+            dir => quotable(&work.display().to_string())?,
+            config => quotable(&work.join(CONFIG).display().to_string())?,
+            listen => each(listen, |at| at.ip().to_string()),
+            port => listen.first().map_or(0, SocketAddr::port),
             has_v4 => listen.iter().any(SocketAddr::is_ipv4),
             has_v6 => listen.iter().any(SocketAddr::is_ipv6),
+            certificate => file(told.tls.as_ref().map(|tls| &tls.certificate))?,
+            key => file(told.tls.as_ref().map(|tls| &tls.key))?,
             tls => told.tls.as_ref().map(Tls::values).transpose()?,
-            zones => self.zones.iter().map(zone).collect::<Result<Vec<_>, StockError>>()?,
-            backends => each(&told.backends),
+            zones => Shown::value(file(directory.as_ref())?, self.zones.iter().map(zone).collect::<Result<_, StockError>>()?),
+            backends => each(&told.backends, ToString::to_string),
+            upstream => told.backends.first().map_or_else(String::new, ToString::to_string),
             threads => told.threads,
             cache => told.cache,
             idle_timeout_ms => told.idle_timeout.map(|span| span.ns() / 1_000_000),
@@ -247,7 +335,10 @@ impl StockServer {
             process.wait_until(Awaited::Connection, address, || Ok(probe::accepts(address)))?;
         }
         if let Some(&address) = listen.first() {
-            self.wait_for_zones(&mut process, address, &apexes)?;
+            match &self.settings.ready {
+                None => self.wait_for_zones(&mut process, address, &apexes)?,
+                Some(ready) => wait_for_ready(&mut process, address, ready)?,
+            }
         }
         Ok(process)
     }
@@ -255,7 +346,8 @@ impl StockServer {
     /// Writes its files, and gives it its arguments.
     fn configure(&self, command: &mut Command, listen: &[SocketAddr], work: &Path) -> Result<(), StockError> {
         let values = self.values(work, listen)?;
-        for argument in self.kind.0.arguments {
+        let own = self.settings.command.as_deref();
+        for argument in self.kind.0.arguments.iter().copied().chain(own) {
             command.arg(self.render(argument, &values)?);
         }
         let name = match self.kind.program().configured {
@@ -305,6 +397,31 @@ impl StockServer {
         let Some(zone) = self.zones.first() else { return Ok(()) };
         complaint().map_or(Ok(()), |reason| Err(cannot(zone, reason)))
     }
+}
+
+/// Waits for what the user says is the sign.
+fn wait_for_ready(process: &mut Process, address: SocketAddr, ready: &Ready) -> Result<(), StockError> {
+    let log = process.log_file();
+    let apex = match ready {
+        Ready::Name(name) => wire_apex(&Zone::new(name, ""))?,
+        Ready::Log(_) => Vec::new(),
+    };
+    process.wait_until(Awaited::Ready, address, || {
+        let is_ready = match ready {
+            Ready::Name(_) => {
+                let rcode = probe::rcode(address, &apex).map_err(|source| StockError::Ask { address, source })?;
+                rcode == Some(0)
+            }
+            Ready::Log(text) => {
+                let log = log.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
+                String::from_utf8_lossy(&log).contains(text)
+            }
+        };
+        if !is_ready {
+            probe::pause();
+        }
+        Ok(is_ready)
+    })
 }
 
 /// A new work directory.

@@ -15,73 +15,73 @@ fn text(kind: Kind, zones: &[Zone], settings: StockSettings) -> Result<String, S
         key: "/k.pem".into(),
     };
     let settings = StockSettings { tls: Some(tls), backends: vec!["127.0.0.1:5353".parse().unwrap()], ..settings };
-    StockServer { kind, zones: zones.to_vec(), settings }.configuration(Path::new("/work"), &listen())
+    StockServer { kind, zones: zones.to_vec(), settings }.configuration(Path::new("/srv"), &listen())
 }
+
+/// Lines of each configuration with the settings of the test below.
+const WANTED: [(Kind, &[&str]); 8] = [
+    (Kind::NSD, &["ip-address: ::1@5301", "::1@853", "server-count: 3", "tcp-timeout: 3", "name: \"example.\""]),
+    (
+        Kind::BIND,
+        &[
+            "listen-on-v6 port 5301 { ::1; };",
+            "port 853 tls experiment { 127.0.0.1; };",
+            "port 443 tls experiment http default { ::1; };",
+            "tcp-idle-timeout 25;",
+            "tcp-clients 80;",
+            "zone \"example.\"",
+            "\"/zones/example.zone\"",
+        ],
+    ),
+    (Kind::KNOT, &["listen: ::1@5301", "tcp-idle-timeout: 3", "- domain: \"example.\"", "tcp-max-clients: 80"]),
+    (
+        Kind::UNBOUND,
+        &[
+            "interface: ::1@853",
+            "msg-cache-size: 1048576",
+            "incoming-num-tcp: 5",
+            "qname-minimisation: no",
+            "do-ip6: no",
+            "interface: 127.0.0.1@5300",
+            "module-config: \"iterator\"",
+        ],
+    ),
+    (
+        Kind::KNOT_RESOLVER,
+        &[
+            "cache.open(1048576, 'lmdb://.')",
+            "net.listen('::1', 853, { kind = 'tls' })",
+            "option('NO_MINIMIZE', true)",
+            "net.ipv6 = false",
+            "trust_anchors.remove('.')",
+        ],
+    ),
+    (Kind::POWERDNS, &["local-address=127.0.0.1:5300, [::1]:5301", "receiver-threads=3"]),
+    (
+        Kind::PDNS_RECURSOR,
+        &[
+            "local-address=127.0.0.1:5300,[::1]:5301",
+            "client-tcp-timeout=3",
+            "qname-minimization=no",
+            "query-local-address=0.0.0.0\n",
+            "dnssec=process-no-validate",
+        ],
+    ),
+    (
+        Kind::DNSDIST,
+        &[
+            "setTCPRecvTimeout(3)",
+            "addLocal('[::1]:5301')",
+            "addTLSLocal('[::1]:853', \"/c.pem\", \"/k.pem\")",
+            "newServer({ address = '127.0.0.1:5353'",
+        ],
+    ),
+];
 
 #[test]
 fn every_template_says_where_it_listens_and_what_it_is_told() {
     let zones = [Zone::new("example.", "/zones/example.zone")];
-    for (kind, wanted) in [
-        (
-            Kind::NSD,
-            &["ip-address: ::1@5301", "::1@853", "server-count: 3", "tcp-timeout: 3", "name: \"example.\""][..],
-        ),
-        (
-            Kind::BIND,
-            &[
-                "listen-on-v6 port 5301 { ::1; };",
-                "port 853 tls experiment { 127.0.0.1; };",
-                "port 443 tls experiment http default { ::1; };",
-                "tcp-idle-timeout 25;",
-                "tcp-clients 80;",
-                "zone \"example.\"",
-                "\"/zones/example.zone\"",
-            ],
-        ),
-        (Kind::KNOT, &["listen: ::1@5301", "tcp-idle-timeout: 3", "- domain: \"example.\"", "tcp-max-clients: 80"]),
-        (
-            Kind::UNBOUND,
-            &[
-                "interface: ::1@853",
-                "msg-cache-size: 1048576",
-                "incoming-num-tcp: 5",
-                "qname-minimisation: no",
-                "do-ip6: no",
-                "interface: 127.0.0.1@5300",
-                "module-config: \"iterator\"",
-            ],
-        ),
-        (
-            Kind::KNOT_RESOLVER,
-            &[
-                "cache.open(1048576, 'lmdb://.')",
-                "net.listen('::1', 853, { kind = 'tls' })",
-                "option('NO_MINIMIZE', true)",
-                "net.ipv6 = false",
-                "trust_anchors.remove('.')",
-            ],
-        ),
-        (Kind::POWERDNS, &["local-address=127.0.0.1:5300, [::1]:5301", "receiver-threads=3"]),
-        (
-            Kind::PDNS_RECURSOR,
-            &[
-                "local-address=127.0.0.1:5300,[::1]:5301",
-                "client-tcp-timeout=3",
-                "qname-minimization=no",
-                "query-local-address=0.0.0.0\n",
-                "dnssec=process-no-validate",
-            ],
-        ),
-        (
-            Kind::DNSDIST,
-            &[
-                "setTCPRecvTimeout(3)",
-                "addLocal('[::1]:5301')",
-                "addTLSLocal('[::1]:853', \"/c.pem\", \"/k.pem\")",
-                "newServer({ address = '127.0.0.1:5353'",
-            ],
-        ),
-    ] {
+    for (kind, wanted) in WANTED {
         let settings = StockSettings {
             threads: 3,
             cache: Some(1 << 20),
@@ -103,7 +103,7 @@ fn every_template_says_where_it_listens_and_what_it_is_told() {
 #[test]
 fn what_is_not_told_is_the_servers_own() {
     for kind in Kind::ALL.into_iter().filter(|kind| kind.has_template()) {
-        let text = kind.head(Path::new("/work"), &listen()).unwrap();
+        let text = kind.head(Path::new("/srv"), &listen()).unwrap();
         for word in ["tcp-clients", "tcp-max-clients", "tcp-count", "incoming-num-tcp", "timeout", "max-tcp", "853"] {
             assert!(!text.to_lowercase().contains(word), "{word} is in {text}");
         }
@@ -132,7 +132,7 @@ fn a_family_without_an_address_is_not_listened_on() {
 #[test]
 fn a_complete_configuration_is_taken_as_it_is() {
     let bind = Kind::BIND.configured("view \"{{ a }}\" { };", Vec::new());
-    assert_eq!(bind.configuration(Path::new("/work"), &[]).unwrap(), "view \"{{ a }}\" { };");
+    assert_eq!(bind.configuration(Path::new("/srv"), &[]).unwrap(), "view \"{{ a }}\" { };");
 }
 
 #[test]
@@ -159,11 +159,25 @@ fn a_template_of_the_user_is_taken_and_its_errors_are_told_on_one_line() {
 }
 
 #[test]
+fn lists_are_texts_by_themselves_and_a_command_has_its_words() {
+    let zones = [Zone::new("example.", "/zones/example.zone"), Zone::new("test.", "/zones/test.zone")];
+    let template = "{{ listen }} {{ port }} {{ zones }} {{ dir }} {{ config }} {{ upstream }} {{ threads }} {{ certificate }} {{ key }}";
+    let template = Some((String::new(), template.to_owned()));
+    let settings = StockSettings { template, threads: 2, ..StockSettings::default() };
+    let words = "127.0.0.1,::1 5300 /zones /srv /srv/config 127.0.0.1:5353 2 /c.pem /k.pem\n";
+    assert_eq!(text(Kind::COMMAND, &zones, settings).unwrap(), words);
+    for (word, ready) in [("example.", Ready::Name("example.".into())), ("log: up", Ready::Log("up".into()))] {
+        assert_eq!(word.parse(), Ok(ready));
+    }
+    assert!("a..b".parse::<Ready>().unwrap_err().contains("or log:TEXT"));
+}
+
+#[test]
 fn a_file_that_is_not_there_or_cannot_be_named_is_told() {
     for kind in Kind::resolvers() {
         for file in ["no/such.file", "a\"b"] {
             let settings = StockSettings { root_hints: Some(file.into()), ..StockSettings::default() };
-            let error = kind.with(settings).configuration(Path::new("/work"), &[]).unwrap_err().to_string();
+            let error = kind.with(settings).configuration(Path::new("/srv"), &[]).unwrap_err().to_string();
             assert!(error.contains("No such file") && error.contains(file), "{error}");
         }
     }
