@@ -169,6 +169,7 @@ impl ClassDraws {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_core::Policy;
     use ldplayer_core::policy::TlsVersion;
     use proptest::prelude::*;
 
@@ -212,22 +213,20 @@ mod tests {
 
     #[test]
     fn a_class_may_say_all_of_it() {
-        let text = "[[class]]\nname = 'a'\nshare = '100 %'\nidle-timeout = '0.5s'\nqueries-per-connection = 2\npipeline = 3\n\
-            connect-timeout = '1s'\nhandshake-timeout = 2\nnagle = true\nfast-open = false\ntls-version = '1.2'\n\
-            resumption = true\nearly-data = false\npadding = 468\ntc-fallback = true";
+        let keys: String = KEYS.iter().map(|key| format!("{} = '{}'\n", key.option(), key.default())).collect();
+        let classes = read_classes(&format!("[[class]]\nname = 'a'\nshare = '100 %'\n{keys}")).unwrap();
+        let given: Vec<&str> = classes[0].policy.given().map(|(key, _)| key.name).collect();
+        assert_eq!(given, KEYS.iter().map(|key| key.name).collect::<Vec<_>>());
+        assert_eq!(classes[0].policy.over(Policy { pipeline: 7, ..Policy::default() }), Policy::default());
+        let text = "[[class]]\nname = 'a'\nshare = '100 %'\nidle-timeout = '0.5s'\nhandshake-timeout = 2\nnagle = true\n\
+            tls-version = '1.2'\npadding = 468";
         let policy = PolicyOverrides {
             idle_timeout: Some(500_000_000),
-            queries_per_connection: Some(2),
-            pipeline: Some(3),
-            connect_timeout: Some(1_000_000_000),
             handshake_timeout: Some(2_000_000_000),
             nagle: Some(true),
-            fast_open: Some(false),
             tls_version: Some(TlsVersion::Tls12),
-            resumption: Some(true),
-            early_data: Some(false),
             padding: Some(468),
-            tc_fallback: Some(true),
+            ..PolicyOverrides::default()
         };
         assert_eq!(read_classes(text).unwrap()[0].policy, policy);
     }
