@@ -5,16 +5,13 @@ use std::path::PathBuf;
 use ldplayer_run::RunSpec;
 use ldplayer_trace::Input;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
-use crate::contents::{Contents, build};
+use crate::contents::{Contents, build, digest};
 use crate::file::Experiment;
 use crate::stage::Stage;
 
 /// Maximum length of a directory name, in octets.
 const LONGEST_NAME: usize = 120;
-/// Hexadecimal digits kept of a digest.
-const DIGITS: usize = 16;
 
 /// A cell of the matrix.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,13 +55,8 @@ impl Cell {
         };
         // Types of ours, with text for keys: they are JSON.
         let text = serde_json::to_vec(&meaning).unwrap_or_default();
-        hex(&Sha256::digest(&text))
+        digest(&text)
     }
-}
-
-/// The first digits of a hash.
-pub(crate) fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>()[..DIGITS].to_owned()
 }
 
 /// The name of a cell's directory: its keys and values, with unsafe characters replaced.
@@ -82,7 +74,7 @@ pub(crate) fn directory_name(keys: &[(String, String)]) -> String {
     if plain == full && plain.len() <= LONGEST_NAME {
         return plain;
     }
-    let digest = hex(&Sha256::digest(full.as_bytes()));
+    let digest = digest(full.as_bytes());
     format!("{}-{}", &plain[..plain.len().min(LONGEST_NAME)], &digest[..8])
 }
 

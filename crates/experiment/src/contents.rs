@@ -8,10 +8,10 @@ use std::time::UNIX_EPOCH;
 
 use sha2::{Digest, Sha256};
 
-use crate::cell::hex;
-
 /// The digest of a missing or unreadable file; its user reports the error.
 const NOTHING: &str = "-";
+/// Hexadecimal digits kept of a digest.
+const DIGITS: usize = 16;
 /// Octets read at a time.
 const PIECE: usize = 1 << 18;
 
@@ -28,10 +28,19 @@ impl Contents {
             return known.clone();
         }
         let mut hash = Sha256::new();
-        let digest = add(path, &mut hash).map_or_else(|_| NOTHING.to_owned(), |()| hex(&hash.finalize()));
+        let digest = add(path, &mut hash).map_or_else(|_| NOTHING.to_owned(), |()| digits(&hash.finalize()));
         self.known.insert(path.to_owned(), digest.clone());
         digest
     }
+}
+
+/// A digest of a text.
+pub(crate) fn digest(text: &[u8]) -> String {
+    digits(&Sha256::digest(text))
+}
+
+fn digits(hash: &[u8]) -> String {
+    hash.iter().map(|octet| format!("{octet:02x}")).collect::<String>()[..DIGITS].to_owned()
 }
 
 /// Identifies the build of a program without reading it: by length and modification time.

@@ -1,8 +1,7 @@
 //! The experiment file: TOML with the keys of runs, of their stage, and of the plan.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::Role;
@@ -15,6 +14,7 @@ use crate::error::ExperimentError;
 use crate::find::Find;
 use crate::gate::Gate;
 use crate::generate::Generate;
+use crate::keys::{OF_PLANS, SERVER, expectations, known_keys, place};
 use crate::matrix::{self, Axis};
 use crate::servers::ServerTable;
 use crate::stage;
@@ -25,14 +25,8 @@ const VERSION: u64 = 1;
 const MAX_REPEATS: u64 = 10_000;
 /// Default number of retries of disturbed runs.
 const RETRIES: u32 = 2;
-/// Keys of the plan.
-const OF_PLANS: [&str; 11] =
-    ["version", "name", "repeats", "warm_up", "max_retries", "generate", "server", "matrix", "exclude", "gate", "find"];
 /// The key of expectations, which runs also have.
 const EXPECT: &str = "expect";
-/// The matrix key for servers.
-pub(crate) const SERVER: &str = "server";
-
 /// A parsed experiment file.
 #[derive(Clone, Debug)]
 pub struct Experiment {
@@ -166,14 +160,6 @@ impl Experiment {
     }
 }
 
-/// A list of expectations, or a single one.
-pub(crate) fn expectations(item: &Item<'_>) -> Result<Vec<Expectation>, BadSpec> {
-    if !item.is_list() {
-        return Ok(vec![item.parsed(str::parse)?]);
-    }
-    item.list()?.iter().map(|one| one.parsed(str::parse)).collect()
-}
-
 /// A name that is valid as a directory.
 fn name(item: &Item<'_>) -> Result<String, BadSpec> {
     let name = item.text()?;
@@ -206,21 +192,6 @@ fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<
         }
     }
     Ok(servers)
-}
-
-/// All keys allowed at the top level of a file.
-pub(crate) fn known_keys(run_keys: &[String]) -> Vec<&str> {
-    let mut known: BTreeSet<&str> = run_keys.iter().map(String::as_str).collect();
-    known.extend(OF_PLANS);
-    known.extend(stage::keys());
-    known.into_iter().collect()
-}
-
-/// Resolves a file named in the experiment: relative to the experiment file, or else to the current directory.
-pub(crate) fn place(folder: &Path, word: &str) -> PathBuf {
-    let beside = folder.join(word);
-    let path = if beside.exists() || !Path::new(word).exists() { beside } else { PathBuf::from(word) };
-    std::path::absolute(&path).unwrap_or(path)
 }
 
 impl Parts<'_> {

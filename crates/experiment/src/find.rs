@@ -19,7 +19,7 @@ use ldplayer_results::Expectation;
 use ldplayer_workload::spec::{BadSpec, Item, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::file::expectations;
+use crate::keys::expectations;
 
 pub use goal::{Class, Goal, Trial};
 pub use outcome::{Ended, GoalResult};

@@ -10,7 +10,8 @@ use ldplayer_workload::spec::{BadSpec, Item, read};
 
 use crate::cell::Cell;
 use crate::error::ExperimentError;
-use crate::file::{Experiment, expectations, known_keys};
+use crate::file::Experiment;
+use crate::keys::{expectations, known_keys};
 
 /// Conditions on cells relative to a baseline.
 #[derive(Clone, Debug, PartialEq)]

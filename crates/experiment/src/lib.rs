@@ -36,7 +36,7 @@
 //!
 //! # Files
 //!
-//! A matrix of runs. `file.rs` reads the file (`servers.rs`, `stage.rs`, `generate.rs`, `gate.rs` and `find.rs` its tables),
+//! A matrix of runs. `file.rs` reads the file (`keys.rs` says what its keys have in common, `servers.rs`, `stage.rs`, `generate.rs`, `gate.rs` and `find.rs` its tables),
 //! `matrix.rs` makes cells of it: each a `RunSpec` and a `Stage`, what is around it. `plan.rs` puts their runs in order and tells
 //! what they take. `execute.rs` makes them, one after the other: `place.rs` is where (a namespace, a testbed, this host),
 //! `started.rs` starts the servers there, `zones.rs` and `certificate.rs` make what they need once. `ratio.rs` makes the runs of
@@ -57,6 +57,7 @@ mod file;
 pub mod find;
 pub mod gate;
 mod generate;
+mod keys;
 mod matrix;
 mod overview;
 mod place;

@@ -10,7 +10,8 @@ use ldplayer_trace::Input;
 use ldplayer_workload::spec::{BadSpec, Item, Table};
 
 use crate::cell::{self, Cell};
-use crate::file::{Parts, SERVER, place};
+use crate::file::Parts;
+use crate::keys::{SERVER, place};
 use crate::servers::ServerTable;
 use crate::stage::{self, Stage};
 use ldplayer_emulate::stock::Role;

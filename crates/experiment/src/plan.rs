@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
 use ldplayer_run::{Load, RunSpec, TransportChoice, load};
-use sha2::{Digest, Sha256};
 
-use crate::cell::{Cell, hex};
-use crate::contents::Contents;
+use crate::cell::Cell;
+use crate::contents::{Contents, digest};
 use crate::error::ExperimentError;
 use crate::file::Experiment;
 use crate::find::Find;
@@ -121,7 +120,7 @@ fn generate(experiment: &mut Experiment, traces: &Path) -> Result<(), Experiment
     let Some(generate) = &experiment.generate else { return Ok(()) };
     let failed = |source| ExperimentError::Output { path: traces.to_owned(), source };
     std::fs::create_dir_all(traces).map_err(failed)?;
-    let file = traces.join(format!("{}.parquet", hex(&Sha256::digest(generate.text.as_bytes()))));
+    let file = traces.join(format!("{}.parquet", digest(generate.text.as_bytes())));
     generate.write(&file)?;
     let word = std::path::absolute(&file).unwrap_or(file).to_string_lossy().into_owned();
     experiment.cells.iter_mut().for_each(|cell| cell.spec.trace = vec![word.clone()]);

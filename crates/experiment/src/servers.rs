@@ -8,6 +8,7 @@ use ldplayer_run::Server;
 use ldplayer_workload::spec::{BadSpec, Item, read};
 use serde::{Deserialize, Serialize};
 
+use crate::keys::each;
 use crate::ready_made;
 
 use ldplayer_emulate::stock::{Kind, Ready, Role, Setting};
@@ -311,11 +312,6 @@ impl ServerTable {
     pub fn speaks_itself(&self, transport: Transport) -> bool {
         self.speaks.as_deref().unwrap_or_else(|| self.kind.speaks()).contains(&transport)
     }
-}
-
-/// The elements of a list, or the value itself.
-fn each<T>(item: &Item<'_>, read: impl Fn(&Item<'_>) -> Result<T, BadSpec>) -> Result<Vec<T>, BadSpec> {
-    if item.is_list() { item.list()?.iter().map(read).collect() } else { Ok(vec![read(item)?]) }
 }
 
 fn front(given: &Item<'_>) -> Result<Kind, BadSpec> {

@@ -16,10 +16,8 @@ use ldplayer_net::output::Pending;
 use ldplayer_zone::load::Reading;
 use ldplayer_zone::sign::{self, Denial, Key, KeySpec, Member, Policy, Seed, Validity};
 use ldplayer_zone::write;
-use sha2::{Digest, Sha256};
 
-use crate::cell::hex;
-use crate::contents::Contents;
+use crate::contents::{Contents, digest};
 use crate::error::ExperimentError;
 use crate::stage::Signing;
 
@@ -107,7 +105,7 @@ fn prepare_error(zones: &Path, what: &dyn std::fmt::Display) -> ExperimentError 
 
 fn name_of((from, contents, sign, seed): &Key_) -> String {
     let seed = sign.as_ref().map(|_| seed);
-    hex(&Sha256::digest(format!("{from:?} {contents} {sign:?} {seed:?}").as_bytes()))
+    digest(format!("{from:?} {contents} {sign:?} {seed:?}").as_bytes())
 }
 
 fn is_packed(file: &Path) -> bool {
