@@ -17,7 +17,7 @@ use ldplayer_core::time::Span;
 use ldplayer_emulate::stock::find;
 use ldplayer_net::{clock, limits, programs, rights};
 use ldplayer_results::{Document, ResultsError, State};
-use ldplayer_run::{Observer, Progress, RunError, RunReport, RunSpec, Server, Wish, prepare};
+use ldplayer_run::{FinishedRun, Observer, Progress, RunError, RunSpec, Server, Wish, prepare};
 use rustix::fs::statvfs;
 
 use crate::certificate::{self, Certificate};
@@ -271,7 +271,7 @@ fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<Vec<Needs>,
 }
 
 /// The result of a run.
-type Ran = Result<RunReport, RunError>;
+type Ran = Result<FinishedRun, RunError>;
 
 /// Makes runs.
 pub(crate) struct Maker<'a> {
@@ -435,7 +435,7 @@ fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>)
         // Processes can be watched on one host only, but agents send from others.
         let spec = RunSpec { watch_pid: None, ..spec };
         let document = replayer.replay(spec, directory, look)?;
-        return Ok(RunReport { document, rules: Vec::new() });
+        return Ok(FinishedRun { document, rules: Vec::new() });
     }
     let prepared = prepare(spec)?;
     prepared.resolved().for_each(|line| look.watcher.tell(&line));

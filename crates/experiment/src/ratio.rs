@@ -18,7 +18,7 @@ use ldplayer_emulate::testbed::{Plan as TestbedPlan, RESOLVER, Testbed, TestbedE
 use ldplayer_net::clock;
 use ldplayer_results::ratio::{About, Line, Study, read_pairs};
 use ldplayer_results::{ResultsError, State, words};
-use ldplayer_run::{BadServer, Observer, Prepared, RunError, RunReport, RunSpec, Server, TransportChoice, prepare};
+use ldplayer_run::{BadServer, FinishedRun, Observer, Prepared, RunError, RunSpec, Server, TransportChoice, prepare};
 
 use crate::stage::Link;
 
@@ -313,7 +313,7 @@ impl Maker<'_> {
     }
 
     /// Makes the run of one server.
-    fn run(&self, server: SocketAddr, watcher: &mut dyn RatioWatcher) -> Result<(RunReport, PathBuf), RatioError> {
+    fn run(&self, server: SocketAddr, watcher: &mut dyn RatioWatcher) -> Result<(FinishedRun, PathBuf), RatioError> {
         let name = server.to_string().replace(['[', ']'], "").replace(':', "-");
         let (directory, trace) = (self.output.join(&name), self.output.join(format!("{name}.tsv")));
         schedule::write(self.plan, server, &trace)
@@ -353,7 +353,7 @@ fn spec(plan: &RatioPlan, server: SocketAddr, trace: &Path) -> RunSpec {
 }
 
 /// The failed checks of the replay's verdict, except those of timing: response times count from when the query was sent.
-fn unfaithful(report: &RunReport) -> Vec<String> {
+fn unfaithful(report: &FinishedRun) -> Vec<String> {
     let is_of_timing = |name: &str| name.starts_with("timing") || name.starts_with("rate");
     let checks = report.document.report.verdict.checks.iter();
     let checks = checks.filter(|check| !check.ok && !is_of_timing(&check.name));

@@ -52,7 +52,7 @@ pub struct Prepared {
 }
 
 /// The result of a run.
-pub struct RunReport {
+pub struct FinishedRun {
     /// The content of run.json.
     pub document: Document<RunSpec>,
     /// What each rule did.
@@ -178,7 +178,7 @@ impl Prepared {
         replace: bool,
         command_line: Vec<String>,
         observer: &mut dyn Observer,
-    ) -> Result<RunReport, RunError> {
+    ) -> Result<FinishedRun, RunError> {
         let Self {
             spec, trace, plan, server, sampled, listener, queries, first, shards, start, live, warnings, ..
         } = self;
@@ -295,7 +295,7 @@ fn finish(
     plan: &Plan,
     finished: Finished,
     monitor: &Arc<Monitor>,
-) -> Result<RunReport, RunError> {
+) -> Result<FinishedRun, RunError> {
     let Finished { feed, ended, is_interrupted, telemetry, responses, again, mut warnings } = finished;
     warnings.extend(responses.as_ref().and_then(Kept::warning).into_iter().chain(again.warning));
     warnings.extend(warnings::of(&ended, plan, &telemetry));
@@ -326,7 +326,7 @@ fn finish(
     // Results are kept and reported; the error still determines the verdict.
     match ended.drain_error.or(ended.feed_error) {
         Some(error) => Err(RunError::CutShort(error.to_string())),
-        None => Ok(RunReport { document, rules: feed.map(|feed| feed.rules()).unwrap_or_default() }),
+        None => Ok(FinishedRun { document, rules: feed.map(|feed| feed.rules()).unwrap_or_default() }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs: a specification is prepared and executed, and becomes a report.
 //!
 //! ```text
-//! options, a file, an earlier run ──► RunSpec ──prepare──► Prepared ──execute──► RunReport
+//! options, a file, an earlier run ──► RunSpec ──prepare──► Prepared ──execute──► FinishedRun
 //!                                        │                    │                     │
 //!                                 files read into it   server started,        run directory:
 //!                                 (embed), so that it  names resolved,        rows, run.json with
@@ -81,7 +81,7 @@ use ldplayer_results::{ResultsError, read_document};
 
 pub use embed::embed;
 pub use error::RunError;
-pub use execute::{Prepared, RunReport, prepare, prepare_share};
+pub use execute::{FinishedRun, Prepared, prepare, prepare_share};
 pub use ineffective::{Ineffective, in_words as ineffective_in_words, ineffective};
 pub use live::Live;
 pub use load::{Load, is_repeatable, load};

@@ -12,7 +12,9 @@ use std::process::ExitCode;
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_results::{AgentShare, Document, State};
-use ldplayer_run::{Prepared, RunError, RunReport, RunSpec, check_output, ineffective, ineffective_in_words, prepare};
+use ldplayer_run::{
+    FinishedRun, Prepared, RunError, RunSpec, check_output, ineffective, ineffective_in_words, prepare,
+};
 
 use crate::failure::{Failure, VERDICT_FAILED};
 use crate::printing::{self, file_url};
@@ -121,7 +123,7 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
     }
     let made = prepared.execute(output, force, crate::arguments::given(), &mut progress);
     progress.end();
-    let RunReport { document, rules } = made.map_err(failure)?;
+    let FinishedRun { document, rules } = made.map_err(failure)?;
     let status = show(&document, output, print.what)?;
     if print.what != Printed::Nothing {
         super::mutate::warn(&rules);
