@@ -40,7 +40,7 @@
 //!
 //! # Files
 //!
-//! Captures in, transactions out, and back. Sources (`source/`) tell formats by content and count every piece of damage with its
+//! Captures in, transactions out, and back. Sources (`source/`; `formats.rs` is the table of formats) tell them by content and count every piece of damage with its
 //! place: packets (`capture.rs` over pcap and pcapng), dnstap (`dnstap.rs` over `framestream.rs`, and `live.rs` for a socket),
 //! C-DNS (`cdns/`, which rebuilds the messages from tables) and text. Sinks (`sink/`) write traces (`sink/parquet/` gathers
 //! columns for `columnar`). Iterators: no sockets but that for dnstap, and memory that does not grow with the input.

@@ -89,9 +89,18 @@ pub enum Format {
 )]
 pub struct UnknownFormat(pub String);
 
+/// What is known of a format: its name, the extensions of its files, and who writes it.
+type Row = (Format, &'static str, &'static [&'static str], fn(Output) -> Result<Box<dyn Sink>, TraceError>);
+
 impl Format {
-    const NAMES: [(Self, &str); 4] =
-        [(Self::Parquet, "parquet"), (Self::Tsv, "tsv"), (Self::Pcap, "pcap"), (Self::Dnsperf, "dnsperf")];
+    const ALL: [Row; 4] = [
+        (Self::Parquet, "parquet", &["parquet", "pq"], |output| {
+            Ok(Box::new(parquet::ParquetSink::new(output, false)?))
+        }),
+        (Self::Tsv, "tsv", &["tsv"], |output| Ok(Box::new(tsv::TsvSink::new(output)))),
+        (Self::Pcap, "pcap", &["pcap"], |output| Ok(Box::new(pcap::PcapSink::new(output)?))),
+        (Self::Dnsperf, "dnsperf", &["txt", "dnsperf"], |output| Ok(Box::new(dnsperf::DnsperfSink::new(output)))),
+    ];
 
     /// The format for the extension of `path`.
     ///
@@ -99,13 +108,9 @@ impl Format {
     /// There is none, or it is unknown.
     pub fn of_path(path: &Path) -> Result<Self, UnknownFormat> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        match extension.to_ascii_lowercase().as_str() {
-            "parquet" | "pq" => Ok(Self::Parquet),
-            "tsv" => Ok(Self::Tsv),
-            "pcap" => Ok(Self::Pcap),
-            "txt" | "dnsperf" => Ok(Self::Dnsperf),
-            _ => Err(UnknownFormat(path.display().to_string())),
-        }
+        let extension = extension.to_ascii_lowercase();
+        let known = Self::ALL.iter().find(|(_, _, extensions, _)| extensions.contains(&extension.as_str()));
+        known.map(|(format, ..)| *format).ok_or_else(|| UnknownFormat(path.display().to_string()))
     }
 }
 
@@ -113,14 +118,14 @@ impl FromStr for Format {
     type Err = UnknownFormat;
 
     fn from_str(word: &str) -> Result<Self, UnknownFormat> {
-        let known = Self::NAMES.iter().find(|(_, name)| *name == word);
-        known.map(|&(format, _)| format).ok_or_else(|| UnknownFormat(word.to_owned()))
+        let known = Self::ALL.iter().find(|(_, name, ..)| *name == word);
+        known.map(|(format, ..)| *format).ok_or_else(|| UnknownFormat(word.to_owned()))
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(Self::NAMES[*self as usize].1)
+        f.pad(Self::ALL[*self as usize].1)
     }
 }
 
@@ -129,13 +134,8 @@ impl fmt::Display for Format {
 /// # Errors
 /// When the file exists and may not be replaced, or the system refuses it.
 pub fn create(path: &Path, format: Format, force: bool) -> Result<Box<dyn Sink>, TraceError> {
-    let output = Output::create(path, force)?;
-    Ok(match format {
-        Format::Parquet => Box::new(parquet::ParquetSink::new(output, false)?),
-        Format::Tsv => Box::new(tsv::TsvSink::new(output)),
-        Format::Pcap => Box::new(pcap::PcapSink::new(output)?),
-        Format::Dnsperf => Box::new(dnsperf::DnsperfSink::new(output)),
-    })
+    let (.., sink) = Format::ALL[format as usize];
+    sink(Output::create(path, force)?)
 }
 
 /// Opens a Parquet trace that has one more column, `index`: the [`Transaction::index`] of each row, by which rows of several files are
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(of("a/b.PARQUET"), Ok(Format::Parquet));
         assert_eq!(of("queries.txt"), Ok(Format::Dnsperf));
         assert!(of("a.pcap.gz").is_err() && of("parquet").is_err());
-        for (format, word) in Format::NAMES {
+        for (format, word, ..) in Format::ALL {
             assert_eq!((word.parse(), format.to_string().as_str()), (Ok(format), word));
         }
     }

@@ -6,6 +6,7 @@ mod cdns;
 mod compressed;
 mod dnsperf;
 mod dnstap;
+mod formats;
 mod framestream;
 mod ldplayer;
 mod limit;
@@ -22,7 +23,6 @@ pub(crate) mod text;
 pub(crate) mod tsv;
 
 use std::fmt;
-use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,7 @@ use ldplayer_core::Transaction;
 use ldplayer_core::damage::{Ending, Extent};
 use ldplayer_core::size::Size;
 
-use self::compressed::{Meter, Opened};
+use self::compressed::Meter;
 pub use self::limit::Expansion;
 pub(crate) use self::live::{Live, Writers};
 pub use self::role::{Role, UnknownRole};
@@ -136,12 +136,6 @@ impl Default for OpenOptions {
 /// Octets of messages in a batch; the last transaction of a batch may take more.
 const BATCH_OCTETS: usize = 2 << 20;
 
-/// Every format that is read, as messages name them; [`open_rows`] and [`text`] tell them apart.
-const FORMATS: &str = "pcap, pcapng, dnstap, C-DNS, Parquet, TSV with a header line, LDplayer text or dnsperf queries";
-
-/// The first octets of Parquet files.
-const PARQUET_MAGIC: &[u8] = b"PAR1";
-
 /// The control frame at the end of a stream of frames.
 pub(crate) fn stop_frame() -> Vec<u8> {
     framestream::Control::new(framestream::control::STOP, None).compose()
@@ -177,39 +171,9 @@ pub fn open_numbered(paths: &[PathBuf]) -> Result<Box<dyn Source>, TraceError> {
 fn open_one(input: &Input, options: &OpenOptions, inputs: usize) -> Result<Box<dyn Source>, TraceError> {
     let opened = compressed::open(input, options)?;
     let (name, meter) = (opened.path.display().to_string(), opened.meter.clone());
-    let (rows, is_sorted) = open_rows(opened, options, inputs)?;
+    let (rows, is_sorted) = formats::open(opened, options, inputs)?;
     let window = if is_sorted { Window::NONE } else { Window::one_of(inputs) };
     Ok(Box::new(Sorted::new(rows, name, meter, window)))
-}
-
-/// Opens an input by its content, and says whether it is known to be sorted.
-fn open_rows(mut opened: Opened, options: &OpenOptions, inputs: usize) -> Result<(Box<dyn Source>, bool), TraceError> {
-    let path = &opened.path;
-    let head = opened.reader.fill_buf().map_err(|source| TraceError::File { path: path.clone(), source })?;
-    if capture::is_capture(head) {
-        return Ok((capture::open(path, opened.reader, options, inputs)?, false));
-    }
-    if framestream::is_framestream(head) {
-        return Ok((dnstap::open(path, opened.reader, options, inputs)?, false));
-    }
-    if cdns::is_cdns(head) {
-        return Ok((cdns::open(path, opened.reader, options)?, false));
-    }
-    match (head.starts_with(PARQUET_MAGIC), opened.seekable) {
-        (true, true) => {
-            // Its metadata are read from another handle.
-            opened.meter.reach_end();
-            let rows = parquet::ParquetSource::open(path)?;
-            let is_sorted = rows.says_sorted();
-            Ok((Box::new(rows), is_sorted))
-        }
-        (true, false) => Err(TraceError::Format {
-            path: path.clone(),
-            what: "Parquet cannot be read from a pipe or a compressed file, since its footer is read first".into(),
-            remedy: "give the name of the uncompressed file".into(),
-        }),
-        _ => Ok((Box::new(text::TextSource::open(path, opened.reader)?), false)),
-    }
 }
 
 /// Notes in the tally how much of an input was read.

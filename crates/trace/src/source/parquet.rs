@@ -34,6 +34,8 @@ use crate::columns::{
 };
 use crate::{Place, Source, Tally, TraceError};
 
+/// The first octets of a file, and its last.
+pub(super) const MAGIC: &[u8] = b"PAR1";
 /// Rows in a batch, unless they are large.
 const BATCH: usize = 4_096;
 /// Maximum number of rows in a row group: a damaged file may claim any number.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ldplayer_core::Transaction;
 use ldplayer_core::damage::{Ending, Flaw};
 
-use super::{FORMATS, dnsperf, ldplayer, note, tsv};
+use super::{dnsperf, formats, ldplayer, note, tsv};
 use crate::{Place, Source, Tally, TraceError};
 
 /// Octets read to recognise the format.
@@ -256,7 +256,7 @@ fn not_a_trace(head: &[u8]) -> Unknown {
     };
     Unknown {
         what: format!("unknown format: not a capture, trace or query file (it begins with {shown})"),
-        remedy: format!("give {FORMATS}, also compressed"),
+        remedy: format!("give {}, also compressed", formats::names()),
     }
 }
 

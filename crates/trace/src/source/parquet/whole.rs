@@ -6,14 +6,14 @@ use std::os::unix::fs::FileExt;
 
 use parquet::file::metadata::ParquetMetaData;
 
-use crate::source::PARQUET_MAGIC;
+use super::MAGIC;
 
 /// Octets behind the metadata: their length and the magic number.
 const TAIL: u64 = 8;
 
 /// Whether another file lies before the one whose `metadata` were read.
 pub(super) fn has_another_before(file: &File, metadata: &ParquetMetaData) -> bool {
-    before(file, metadata).is_some_and(|at| at > 0 && begins(file, at) && begins(file, at - PARQUET_MAGIC.len() as u64))
+    before(file, metadata).is_some_and(|at| at > 0 && begins(file, at) && begins(file, at - MAGIC.len() as u64))
 }
 
 /// Octets before the file: what is more than its data and its footer.
@@ -37,12 +37,12 @@ fn before(file: &File, metadata: &ParquetMetaData) -> Option<u64> {
         ]
     });
     // A file without rows has its magic number only.
-    let end = ends.flatten().max().unwrap_or(PARQUET_MAGIC.len() as i64);
+    let end = ends.flatten().max().unwrap_or(MAGIC.len() as i64);
     length.checked_sub(footer)?.checked_sub(u64::try_from(end).ok()?)
 }
 
 /// Whether the magic number stands here.
 fn begins(file: &File, at: u64) -> bool {
-    let mut magic = [0; PARQUET_MAGIC.len()];
-    file.read_exact_at(&mut magic, at).is_ok() && magic == *PARQUET_MAGIC
+    let mut magic = [0; MAGIC.len()];
+    file.read_exact_at(&mut magic, at).is_ok() && magic == *MAGIC
 }
