@@ -50,6 +50,7 @@ docs:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --workspace --no-deps --locked
 	scripts/fuzz.sh --check
 	scripts/deny.sh
 

@@ -1,7 +1,7 @@
 //! The messages between controllers and agents: JSON requests and answers on core subjects.
 //!
 //! Core subjects may lose messages, so that every request has a timeout and can safely be repeated. Queries and files travel by other
-//! means ([`crate::stream`]).
+//! means (`stream.rs`).
 
 use std::net::IpAddr;
 

@@ -10,7 +10,7 @@
 //! # The contract
 //!
 //! - A cell of the matrix is a [`ldplayer_run::RunSpec`] and its [`Stage`]; together they define a run completely.
-//! - A finished run is never repeated or overwritten while the meaning of its cell ([`Cell::digest`]) is unchanged; runs that were
+//! - A finished run is never repeated or overwritten while the meaning of its cell (`Cell::digest`) is unchanged; runs that were
 //!   disturbed, interrupted or lost their server are kept beside the runs that replace them.
 //! - Everything started for a run ends with it, however it ends.
 //! - A search ([`find`]) chooses its runs from the record of earlier trials alone, so that an interrupted search resumes as if it had not

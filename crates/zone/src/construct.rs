@@ -1,8 +1,8 @@
 //! Rebuilds zones from responses (LDplayer paper, §2.3), offline and deterministically.
 //!
 //! [`Builder::add`] stores each distinct record set once, with the servers that sent it. [`Builder::finish`] determines which servers are
-//! authoritative for which zones ([`servers`]), accepts record sets from those only ([`place`]), resolves conflicts between responses
-//! ([`choose`]), and adds the records without which zones do not load or cannot be reached from the root ([`complete`]).
+//! authoritative for which zones (`servers`), accepts record sets from those only (`place`), resolves conflicts between responses
+//! (`choose`), and adds the records without which zones do not load or cannot be reached from the root (`complete`).
 
 mod choose;
 mod classify;

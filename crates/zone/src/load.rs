@@ -53,7 +53,7 @@ pub fn file(path: &Path, origin: Option<&[u8]>) -> Result<Records, LoadError> {
 /// The same, read in a way of its own.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub fn file_with(path: &Path, origin: Option<&[u8]>, reading: impl Into<Reading>) -> Result<Records, LoadError> {
     let reading = reading.into();
     let text = fs::read(path).map_err(|source| LoadError::Read { file: path.to_owned(), source })?;
@@ -66,7 +66,7 @@ pub fn file_with(path: &Path, origin: Option<&[u8]>, reading: impl Into<Reading>
 /// Reads the text of a zone file. `path` names it in errors; `open` gives the text of included files.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub fn text_of(
     text: &[u8],
     path: &Path,

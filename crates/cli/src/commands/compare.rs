@@ -48,7 +48,7 @@ pub struct Args {
     /// Cells of B
     #[arg(long = "b", value_name = "KEY=VALUE", value_parser = key_value)]
     of_b: Vec<KeyValue>,
-    /// File with a [gate] that B must pass [default: that of the experiment]
+    /// File with a `[gate]` that B must pass [default: that of the experiment]
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
     /// Include runs whose replay was not faithful

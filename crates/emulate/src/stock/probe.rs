@@ -20,7 +20,7 @@ const SOA_IN: [u8; 4] = [0, 6, 0, 1];
 /// The root name, in wire format.
 pub const ROOT: &[u8] = &[0];
 
-/// Whether the server answers now: any DNS response counts, even a refusal. Takes about [`PATIENCE`] if it does not.
+/// Whether the server answers now: any DNS response counts, even a refusal. Takes about 100 ms if it does not.
 ///
 /// # Errors
 /// This host cannot send to that address.

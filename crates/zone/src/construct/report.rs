@@ -109,7 +109,7 @@ pub struct Report {
     pub conflicts: Vec<Conflict>,
     /// What was invented so that the zones load and can be reached from the root.
     pub made: Vec<Made>,
-    /// Records that servers refuse, each once, at most [`LISTED`].
+    /// Records that servers refuse, each once, at most `LISTED`.
     pub left_out: Vec<LeftOut>,
     /// More of these, each time that they were seen.
     pub left_out_unlisted: u64,

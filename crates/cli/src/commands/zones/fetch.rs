@@ -52,7 +52,7 @@ pub struct Args {
     /// Directory for the questions and the recorded answers [default: DIR.harvest]
     #[arg(long, value_name = "DIR2")]
     harvest: Option<PathBuf>,
-    /// Resolver to ask, ADDR[:PORT] [default: one that is started]
+    /// Resolver to ask, `ADDR[:PORT]` [default: one that is started]
     #[arg(long, value_name = "ADDR", value_parser = parse_resolver)]
     resolver: Option<SocketAddr>,
     /// Socket to listen on for the dnstap of that resolver (RESOLVER_QUERY and RESOLVER_RESPONSE)
