@@ -14,7 +14,7 @@ use std::{fmt, fs};
 use ldplayer_core::Cidr;
 use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
-use ldplayer_emulate::stock::find;
+use ldplayer_emulate::stock::{Kind, Role, find};
 use ldplayer_net::{clock, limits, programs, rights};
 use ldplayer_results::{Document, ResultsError, State};
 use ldplayer_run::{FinishedRun, Observer, Progress, RunError, RunSpec, Server, Wish, prepare};
@@ -29,7 +29,6 @@ use crate::record::{self, Record, RunRecord, RunState, Verdicts, Workspace};
 use crate::servers::ServerTable;
 use crate::started::{Needs, needs_tls};
 use crate::zones::{Ready, Zones};
-use ldplayer_emulate::stock::{Kind, Role};
 
 /// With less free space than this, the disk counts as full.
 const FULL: u64 = 2 << 20;

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 
 use ldplayer_core::Transport;
 use ldplayer_core::time::Span;
+use ldplayer_emulate::stock::{Kind, Ready, Role, Setting};
 use ldplayer_run::Server;
 use ldplayer_workload::spec::{BadSpec, Item, read};
 use serde::{Deserialize, Serialize};
 
 use crate::keys::each;
 use crate::ready_made;
-
-use ldplayer_emulate::stock::{Kind, Ready, Role, Setting};
 
 /// Maximum number of threads of a server.
 const MAX_THREADS: u64 = 256;
@@ -264,7 +263,7 @@ impl ServerTable {
     /// A template of the user's may use any setting.
     fn ensure_can_be_told(&self, what: Setting, given: &Item<'_>) -> Result<(), BadSpec> {
         let texts = || self.command.iter().chain(&self.template);
-        let is_mentioned = || self.kind == Kind::COMMAND && texts().any(|text| text.contains(what.key()));
+        let is_mentioned = || self.kind == Kind::COMMAND && texts().any(|text| mentions(text, what.key()));
         if self.kind.can_be_told(what) || (self.template.is_some() && self.kind.has_template()) || is_mentioned() {
             return Ok(());
         }
@@ -292,7 +291,7 @@ impl ServerTable {
             ("address", !self.address.is_empty() && role != Role::Foreign),
             ("backend", self.backend.is_some() && role != Role::Proxy),
             ("zones", self.zones.is_some() && matches!(role, Role::Foreign | Role::Proxy)),
-            ("program", self.program.is_some() && role == Role::Foreign),
+            ("program", self.program.is_some() && (role == Role::Foreign || self.kind == Kind::COMMAND)),
             ("front", self.front.is_some() && matches!(role, Role::Foreign | Role::Proxy)),
             ("root_hints", self.root_hints.is_some() && role != Role::Resolver),
         ];
@@ -312,6 +311,12 @@ impl ServerTable {
     pub fn speaks_itself(&self, transport: Transport) -> bool {
         self.speaks.as_deref().unwrap_or_else(|| self.kind.speaks()).contains(&transport)
     }
+}
+
+/// Whether an expression or a statement of a template has the variable of a setting; plain text, such as `cache-size`, does not count.
+fn mentions(template: &str, variable: &str) -> bool {
+    let inside = ["{{", "{%"].into_iter().flat_map(|begin| template.split(begin).skip(1));
+    inside.filter_map(|rest| rest.split("}}").next()?.split("%}").next()).any(|code| code.contains(variable))
 }
 
 fn front(given: &Item<'_>) -> Result<Kind, BadSpec> {
@@ -368,6 +373,11 @@ mod tests {
         assert!(refusal("kind = 'command'").contains("needs a command"));
         assert!(refusal("kind = 'nsd'\ncommand = 'x'").contains("does not apply to kind nsd"));
         assert!(refusal("kind = 'command'\ncommand = 'x'\nthreads = 2").contains("has no setting for threads"));
+        assert!(
+            refusal("kind = 'dnsmasq'\nbackend = 'b'\ncache = '1M'").contains("kind dnsmasq has no setting for cache")
+        );
+        assert!(refusal("kind = 'coredns'\nprogram = '/x'").contains("`program` does not apply to kind coredns"));
+        assert!(server("[server.a]\nkind = 'coredns'\nthreads = 2").is_ok());
         assert!(refusal("kind = 'command'\ncommand = 'x'\nrole = 'foreign'").contains("use authoritative, resolver"));
     }
 

@@ -321,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// A listener on a port of which no other socket is left: that of an earlier server still has connections in TIME-WAIT.
+    /// A listener on a port that no other socket uses: an earlier server's port may have connections in TIME-WAIT.
     fn listen(backlog: i32) -> (TcpListener, u16) {
         let mut tables = SocketTables::open().unwrap();
         loop {

@@ -151,7 +151,7 @@ impl RunConfig {
     }
 }
 
-/// Whether a key of a policy means nothing without TLS, so that it is `null` there; how long a handshake may last is told in any case.
+/// Whether run.json has `null` for a policy key when no query used TLS. It keeps the handshake timeout.
 fn is_of_tls(key: &Key) -> bool {
     matches!(key.scope, Scope::Encrypted | Scope::TlsOverTcp) && !matches!(key.kind, Kind::Span { .. })
 }

@@ -24,7 +24,7 @@ pub mod heading {
     pub const ADVANCED: &str = "Advanced";
 }
 
-/// Keys of which one takes the place of the others.
+/// Keys that exclude each other: one that is given replaces the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// When queries are due.
@@ -67,7 +67,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// A key of which nothing is said.
+    /// The facts of a key that states none.
     pub(crate) const NONE: Self = Self {
         name: "",
         alias: "",
@@ -120,7 +120,7 @@ impl Key {
         self.paragraphs().swap_remove(0)
     }
 
-    /// The help text by paragraphs, the first of which is a sentence.
+    /// The paragraphs of the help text. The first is one sentence.
     pub fn paragraphs(&self) -> Vec<String> {
         let paragraph = |lines: &[&str]| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
         self.lines.split(|line| line.is_empty()).map(paragraph).collect()

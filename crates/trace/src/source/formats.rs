@@ -19,7 +19,7 @@ struct Format {
     open: fn(Opened, &OpenOptions, usize) -> Result<Rows, TraceError>,
 }
 
-/// All formats, in the order in which they are tried. Any text is taken for one of the last.
+/// All formats, in the order of trial. The last row takes any text.
 const ALL: [Format; 5] = [
     Format {
         name: "pcap, pcapng",
