@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = ("license", "licence", "copying", "notice", "unlicense")
 # Scripts and the font of the report, which cargo does not know.
-ASSETS = ROOT / "crates/results/assets"
+ASSETS = ROOT / "crates/report/assets"
 
 
 def linked(target):

@@ -25,7 +25,7 @@ fn run(dir: &Path, slowest_us: i64, transport: &str) {
     let took = |at: u64| if at.is_multiple_of(50) { slowest_us * 1_000 } else { 100_000 + at as i64 * 10 };
     recorder.record(0, &(0..QUERIES).map(|at| rows::answered(at, took(at), 0)).collect::<Vec<_>>()).unwrap();
     let end = RunEnd { trace_queries: QUERIES, limits: VerdictLimits::HIGH, ..RunEnd::default() };
-    assert!(recorder.finish(end).unwrap().report.verdict.ok);
+    assert!(recorder.finish(end).unwrap().document.report.verdict.ok);
 }
 
 /// A directory with so many repeats, whose slowest queries take what is told of each.

@@ -202,7 +202,7 @@ fn remedies_name_options_that_exist() {
     let sources = [
         include_str!("../../results/src/verdict/advice.rs"),
         include_str!("../../results/src/verdict/server.rs"),
-        include_str!("../../results/src/text.rs"),
+        include_str!("../../report/src/text.rs"),
     ];
     let is_word = |c: char| c.is_ascii_lowercase() || c == '-' || c.is_ascii_digit();
     let mut named = 0;

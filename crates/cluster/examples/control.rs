@@ -13,7 +13,7 @@ use ldplayer_cluster::message::{Ask, Hello, PROTOCOL, Part, Progress, Say, Sourc
 use ldplayer_cluster::{Bus, Embedded, agents, offsets, subjects};
 use ldplayer_core::{Outcome, RunTime, Status};
 use ldplayer_net::clock;
-use ldplayer_results::metrics::{Latencies, LatencyCounts, Snapshot, WorkerFigures};
+use ldplayer_report::metrics::{Latencies, LatencyCounts, Snapshot, WorkerFigures};
 use tokio::runtime::{Builder, Runtime};
 
 /// Workers of an agent, whose figures are told.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ldplayer_core::TraceTime;
 use ldplayer_core::text::counted;
 use ldplayer_net::clock as host_clock;
+use ldplayer_report::write_page;
 use ldplayer_results::{Document, Part as Piece, RunEnd, Warning, sum_telemetry, unite};
 use ldplayer_run::{
     Observer, Progress, RunError, RunSpec, ServerWatch, Whole, Wish, is_repeatable, prepare_whole, shared,
@@ -183,7 +184,9 @@ impl<'a> Directing<'a> {
         State::forget(self.output);
         self.clean_up(made.is_err());
         let (pieces, end) = made?;
-        Ok(unite(recorder, self.output, pieces, end)?)
+        let evaluated = unite(recorder, self.output, pieces, end)?;
+        write_page(self.output, &evaluated)?;
+        Ok(evaluated.document)
     }
 
     /// Everything from finding agents to fetching their files.

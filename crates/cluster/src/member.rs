@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use ldplayer_replay::Counts;
+use ldplayer_report::metrics::WorkerFigures;
 use ldplayer_results::AgentShare;
-use ldplayer_results::metrics::WorkerFigures;
 
 use crate::clock::{Offset, Skew};
 use crate::error::ClusterError;
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn latencies_hold_until_more_are_told() {
-        use ldplayer_results::metrics::LatencyCounts;
+        use ldplayer_report::metrics::LatencyCounts;
         let mut member = member();
         let told = LatencyCounts { sum_ns: 7, ..LatencyCounts::default() };
         let progress = Progress { latencies: Some(told.clone()), ..Progress::default() };

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use ldplayer_results::metrics::{LatencyCounts, Snapshot};
+use ldplayer_report::metrics::{LatencyCounts, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages. Controller and agents must have the same one.

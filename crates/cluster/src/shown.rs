@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ldplayer_core::RunTime;
 use ldplayer_net::clock;
 use ldplayer_replay::Counts;
-use ldplayer_results::metrics::{Endpoint, Latencies, Listener, Snapshot};
+use ldplayer_report::metrics::{Endpoint, Latencies, Listener, Snapshot};
 use ldplayer_run::{LastSecond, Progress};
 
 use crate::error::ClusterError;

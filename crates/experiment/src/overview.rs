@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use ldplayer_report::many::{CellRuns, Overview};
 use ldplayer_results::compare::{Pair, compare, keep};
-use ldplayer_results::many::{CellRuns, Overview};
 use ldplayer_results::read_curves;
 
 use crate::gate::Gate;

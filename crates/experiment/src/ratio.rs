@@ -193,7 +193,7 @@ pub fn make_ratio(
         rtt: plan.wire.as_ref().and_then(|wire| wire.link.rtt.as_ref()).map(ToString::to_string),
     };
     let study = Study::new(about, lines);
-    study.write(output)?;
+    ldplayer_report::ratio::write(&study, output)?;
     Ok(Made { study, is_interrupted })
 }
 

@@ -56,19 +56,19 @@ pub enum ResultsError {
         /// The column.
         column: &'static str,
     },
-    /// The report's page could not be made from its template.
+    /// A page could not be made of what is known.
     #[error("{}: {source}", path.display())]
     Page {
         /// The file.
         path: PathBuf,
         /// What the template engine said.
-        source: minijinja::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl ResultsError {
     /// Wraps an error of the operating system with its file.
-    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<'_> {
+    pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<'_> {
         move |source| Self::File { path: path.to_owned(), source }
     }
 
@@ -84,7 +84,7 @@ impl ResultsError {
     }
 
     /// Wraps an error of the JSON library with its file.
-    pub(crate) fn json(path: &Path) -> impl FnOnce(serde_json::Error) -> Self + use<'_> {
+    pub fn json(path: &Path) -> impl FnOnce(serde_json::Error) -> Self + use<'_> {
         move |source| Self::Json { path: path.to_owned(), source }
     }
 }

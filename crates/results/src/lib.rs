@@ -1,9 +1,9 @@
-//! The run directory: rows, figures, two verdicts and the report of a run.
+//! The run directory: rows, figures and two verdicts of a run, and what several runs say beside each other.
 //!
 //! ```text
 //! workers ─Outcome─► Recorder ──► queries/*.parquet ──► analysis ──► Summary ──► verdicts, warnings ──► run.json
-//!                       ▲                               (two passes)     ▲                              report.html
-//!            RunSetup, RunEnd (what only the caller knows) ──────────────┘                              text
+//!                       ▲                               (two passes)     ▲
+//!            RunSetup, RunEnd (what only the caller knows) ──────────────┘
 //! ```
 //!
 //! # The contract
@@ -37,7 +37,7 @@
 //! let row = Outcome { status: Status::Answered, submitted: Some(due), answered: Some(due + 80_000), rcode: Some(0), ..Outcome::EMPTY };
 //! recorder.record(0, &[row])?;
 //! let written = recorder.finish(RunEnd { trace_queries: 1, ..RunEnd::default() })?;
-//! assert_eq!(written.report.verdict.server.ok, Some(true));
+//! assert_eq!(written.document.report.verdict.server.ok, Some(true));
 //! // Anybody can read it again, whatever the run was asked for as.
 //! let read = read_document::<serde_json::Value>(&dir)?;
 //! assert_eq!(read.report.summary.queries.answered, 1);
@@ -49,11 +49,10 @@
 //! The run directory. `recorder.rs`, `rows.rs` and `keeper.rs` save rows so that a crash loses seconds at most; `analysis/` makes
 //! every figure from the rows on disk; `verdict.rs` and `expect.rs` judge the replay and the server apart, `answers.rs` compares
 //! what two runs kept of their responses, `verdict/advice.rs` says what to do; `compare/` holds runs against each other by their
-//! repeats (`contrast.rs` is the statistics, `gate.rs` what must hold), and `many/` shows all cells of an experiment, as a page
-//! and as files; `ratio.rs` compares response times over UDP and over connections (`ratio/pairs.rs` out of the rows,
-//! `ratio/figures.rs`, and in `ratio/diagnosis.rs` what they say); `text.rs`, `page.rs` (of several runs `overlay.rs`) and
-//! `metrics.rs` show it; `words.rs` has words for keys, in the order of their meaning. `selection.rs` chooses rows by a
-//! condition. What a run was asked for is kept in run.json and never looked at.
+//! repeats (`contrast.rs` is the statistics, `gate.rs` what must hold); `ratio.rs` compares response times over UDP and over
+//! connections (`ratio/pairs.rs` out of the rows, `ratio/figures.rs`, and in `ratio/diagnosis.rs` what they say); `words.rs` has
+//! words for keys, in the order of their meaning, and `numbers.rs` writes numbers for people. `selection.rs` chooses rows by a
+//! condition. The crate `report` shows all of it. What a run was asked for is kept in run.json and never looked at.
 
 #![forbid(unsafe_code)]
 
@@ -66,13 +65,10 @@ mod curves;
 mod error;
 mod expect;
 mod keeper;
-pub mod many;
-pub mod metrics;
 mod missing;
 mod model;
+pub mod numbers;
 mod open;
-mod overlay;
-mod page;
 mod parquet_file;
 pub mod ratio;
 mod recorder;
@@ -80,13 +76,13 @@ mod rows;
 mod schema;
 mod selection;
 mod setup;
-mod store;
+pub mod store;
 mod telemetry;
-mod text;
 mod unite;
 mod verdict;
 pub mod words;
 
+pub use analysis::{Analysis, figures, needed, rcode};
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use curves::{Curves, read_curves};
 pub use error::ResultsError;
@@ -96,8 +92,7 @@ pub use model::{
     Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail,
     Telemetry, Timing, Verdict,
 };
-pub use open::{read_document, rewrite_page};
-pub use overlay::rewrite_pages;
+pub use open::{Evaluated, evaluate, read_document};
 pub use recorder::Recorder;
 pub use selection::{BadSelection, Cell, Selection};
 pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};

@@ -5,6 +5,7 @@ mod answers;
 mod telemetry;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ldplayer_core::Stalls;
 use ldplayer_core::damage::Tally;
@@ -29,6 +30,16 @@ pub enum State {
     Complete,
     /// It was ended before the trace was through.
     Interrupted,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Running => "never ended (incomplete)",
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+        })
+    }
 }
 
 /// Everything known about a run, without its rows.

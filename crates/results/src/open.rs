@@ -9,7 +9,7 @@ use crate::error::ResultsError;
 use crate::model::{RunReport, State, Telemetry};
 use crate::setup::Warning;
 use crate::store::{Document, RunDir};
-use crate::{missing, page, verdict};
+use crate::{missing, verdict};
 
 /// Reads what is known of a run that was asked for as an `S`; any JSON will do as one. Of a run that never ended, the rows that are
 /// whole are counted now.
@@ -26,16 +26,20 @@ pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, Res
     Ok(document)
 }
 
-/// Reads a run as [`read_document`] does and writes its page again, to `html` when given, else to `report.html` in the run.
-///
-/// # Errors
-/// As [`read_document`]; or the page cannot be written.
-pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<Document<S>, ResultsError> {
-    rewrite(dir, html).map(|(document, _)| document)
+/// A run with what its rows say.
+#[derive(Debug)]
+pub struct Evaluated<S> {
+    /// `run.json`.
+    pub document: Document<S>,
+    /// What the rows say, figures included.
+    pub analysis: Analysis,
 }
 
-/// As [`rewrite_page`]; with what the rows say.
-pub fn rewrite<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<(Document<S>, Analysis), ResultsError> {
+/// Reads a run as [`read_document`] does, and its rows in any case.
+///
+/// # Errors
+/// As [`read_document`].
+pub fn evaluate<S: DeserializeOwned>(dir: &Path) -> Result<Evaluated<S>, ResultsError> {
     let dir = RunDir::new(dir);
     let mut document = dir.read::<S>()?;
     let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
@@ -46,8 +50,7 @@ pub fn rewrite<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<(
     if document.report.summary.telemetry == Telemetry::default() {
         document.report.summary.telemetry = analysis.telemetry(&document.report.summary);
     }
-    page::write(html.unwrap_or(&dir.page()), &document.report, &analysis)?;
-    Ok((document, analysis))
+    Ok(Evaluated { document, analysis })
 }
 
 fn count_again(dir: &RunDir, report: &mut RunReport, analysis: &Analysis) -> Result<(), ResultsError> {

@@ -3,31 +3,25 @@
 //!
 //! ```text
 //! rows of a run ──pairs──► Vec<Pair> ──figures──► Line (ratios, histogram, failures, parts) ──diagnosis──► Findings
-//!                                                                       Study of all lines ──► ratio.json, ratio.html, text
+//!                                                                       Study of all lines ──► ratio.json
 //! ```
 //!
 //! The method is that of RIPE Atlas (October 2012), with what it left out: queries without an answer stay in, since a server that
 //! drops TCP would look better by it.
 
 mod diagnosis;
-mod draw;
-mod figures;
-mod page;
+pub mod figures;
 mod pairs;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use ldplayer_core::Transport;
 use serde::Serialize;
 
 pub use self::diagnosis::Finding;
 pub use self::pairs::{Exchange, Pair, read_pairs};
-use crate::error::ResultsError;
-use crate::store;
 
 /// What `ratio.json` says it is.
 const FORMAT: &str = "ldplayer-ratio";
@@ -235,20 +229,6 @@ impl Study {
             rtt: about.rtt,
             lines,
         }
-    }
-
-    /// Writes `ratio.json` and `ratio.html` into a directory.
-    ///
-    /// # Errors
-    /// What the system refused.
-    pub fn write(&self, directory: &Path) -> Result<(), ResultsError> {
-        let path = directory.join("ratio.json");
-        let mut text = serde_json::to_vec_pretty(self).map_err(ResultsError::json(&path))?;
-        text.push(b'\n');
-        store::replace(&path, &text)?;
-        page::write(self, &directory.join("ratio.html"))?;
-        let picture = draw::picture(self);
-        store::replace(&directory.join("ratio.svg"), picture.as_bytes())
     }
 }
 

@@ -10,11 +10,12 @@ use crate::analysis;
 use crate::error::ResultsError;
 use crate::keeper::Keeper;
 use crate::model::{RunReport, State};
+use crate::numbers::counted;
+use crate::open::Evaluated;
 use crate::rows::RowWriter;
 use crate::setup::{RunEnd, RunSetup, Warning};
 use crate::store::{Document, RunDir};
-use crate::text::counted;
-use crate::{page, telemetry, verdict};
+use crate::{telemetry, verdict};
 
 /// Rows are saved after so much time. With the time that they take on their way here and to the disk, no row is lost that
 /// was there five seconds before a run is killed.
@@ -115,11 +116,11 @@ impl<S: Serialize> Recorder<S> {
         Err(error)
     }
 
-    /// Ends the run: closes the files, reads the rows back for summary and verdict, writes `telemetry.parquet`, `run.json` and `report.html`.
+    /// Ends the run: closes the files, reads the rows back for summary and verdict, writes `telemetry.parquet` and `run.json`.
     ///
     /// # Errors
     /// A file cannot be written or read back. As much of the directory as possible is complete then.
-    pub fn finish(mut self, end: RunEnd) -> Result<Document<S>, ResultsError> {
+    pub fn finish(mut self, end: RunEnd) -> Result<Evaluated<S>, ResultsError> {
         self.dir.release_reserve();
         self.close_files();
         let telemetry = telemetry::write(&self.dir.telemetry(), &end.telemetry);
@@ -129,9 +130,8 @@ impl<S: Serialize> Recorder<S> {
         self.document.report.warnings.extend(lost);
         verdict::judge(&mut self.document.report, &analysis);
         self.dir.write(&self.document)?;
-        page::write(&self.dir.page(), &self.document.report, &analysis)?;
         telemetry?;
-        Ok(self.document)
+        Ok(Evaluated { document: self.document, analysis })
     }
 
     /// Says how many workers played the run, where they were on other hosts.

@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use crate::error::ResultsError;
 use crate::model::{AgentShare, Connections, ReplayLoad, RunReport, State, Summary};
+use crate::open::Evaluated;
 use crate::recorder::Recorder;
 use crate::setup::{RunEnd, Warning};
-use crate::store::{Document, RunDir};
+use crate::store::RunDir;
 use crate::telemetry::Scope;
 
 /// What one host played.
@@ -60,7 +61,7 @@ pub fn unite<S: Serialize>(
     directory: &Path,
     parts: Vec<Part>,
     mut end: RunEnd,
-) -> Result<Document<S>, ResultsError> {
+) -> Result<Evaluated<S>, ResultsError> {
     let whole = RunDir::new(directory);
     let mut shards = 0;
     for Part { mut share, directory, .. } in parts {

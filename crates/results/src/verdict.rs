@@ -11,8 +11,8 @@ use ldplayer_core::text::times;
 
 use crate::analysis::Analysis;
 use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
+use crate::numbers::{counted, fixed, queries};
 use crate::setup::{TimingLimits, VerdictLimits, Warning};
-use crate::text::{counted, fixed, queries};
 use crate::words;
 
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.

@@ -12,7 +12,8 @@ use ldplayer_net::clock;
 use ldplayer_net::pace::Precision;
 use ldplayer_net::watched::{CGROUPS, Unit, Watched};
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, RunStart, Targets};
-use ldplayer_results::metrics::{Latencies, Listener};
+use ldplayer_report::metrics::{Latencies, Listener};
+use ldplayer_report::write_page;
 use ldplayer_results::{Document, Environment, RESPONSES, Recorded, Recorder, RunConfig, RunEnd, RunSetup, Warning};
 use ldplayer_workload::PlanFeed;
 use ldplayer_workload::mutate::RuleAccount;
@@ -238,7 +239,7 @@ impl Prepared {
         drop(server);
         let feed = queries.and_then(Queries::into_feed);
         let finished = Finished { feed, ended, is_interrupted, telemetry, responses, again, warnings };
-        finish(recorder, &plan, finished, &monitor)
+        finish(recorder, output, &plan, finished, &monitor)
     }
 }
 
@@ -292,6 +293,7 @@ struct Finished {
 
 fn finish(
     recorder: Recorder<RunSpec>,
+    output: &Path,
     plan: &Plan,
     finished: Finished,
     monitor: &Arc<Monitor>,
@@ -302,7 +304,7 @@ fn finish(
     let tally = feed.as_ref().map(|feed| feed.tally().clone()).unwrap_or_default();
     warnings.extend(feed.as_ref().and_then(|feed| warnings::nothing_compared(plan, feed.comparable())));
     warnings.extend(warnings::out_of_order(tally.damage_count(Flaw::OutOfOrder)));
-    let document = recorder.finish(RunEnd {
+    let evaluated = recorder.finish(RunEnd {
         started: ended.started,
         last_unanswered: ended.workers.iter().filter_map(|worker| worker.last_unanswered).max(),
         receive_drops: Some(warnings::own_drops(&ended)),
@@ -323,10 +325,13 @@ fn finish(
         tally,
         ..RunEnd::default()
     })?;
+    write_page(output, &evaluated)?;
     // Results are kept and reported; the error still determines the verdict.
     match ended.drain_error.or(ended.feed_error) {
         Some(error) => Err(RunError::CutShort(error.to_string())),
-        None => Ok(FinishedRun { document, rules: feed.map(|feed| feed.rules()).unwrap_or_default() }),
+        None => {
+            Ok(FinishedRun { document: evaluated.document, rules: feed.map(|feed| feed.rules()).unwrap_or_default() })
+        }
     }
 }
 

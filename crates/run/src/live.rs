@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use ldplayer_net::clock;
 use ldplayer_replay::Monitor;
-use ldplayer_results::metrics::{Latencies, LatencyCounts, Snapshot};
+use ldplayer_report::metrics::{Latencies, LatencyCounts, Snapshot};
 
 use crate::metrics;
 

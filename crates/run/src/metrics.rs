@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ldplayer_net::clock;
 use ldplayer_replay::{Counts, Monitor};
-use ldplayer_results::metrics::{ConnectionFigures, Endpoint, Latencies, Listener, Snapshot, WorkerFigures};
+use ldplayer_report::metrics::{ConnectionFigures, Endpoint, Latencies, Listener, Snapshot, WorkerFigures};
 
 use crate::error::RunError;
 

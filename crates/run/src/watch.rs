@@ -15,8 +15,8 @@ use ldplayer_net::clock;
 use ldplayer_net::counters::{self, Place};
 use ldplayer_net::machine;
 use ldplayer_replay::{Counts, Monitor};
+use ldplayer_report::metrics::Latencies;
 use ldplayer_results::TelemetrySample;
-use ldplayer_results::metrics::Latencies;
 
 use crate::time_limit::TimeLimit;
 

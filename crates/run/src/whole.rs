@@ -7,7 +7,7 @@ use ldplayer_core::damage::Flaw;
 use ldplayer_core::{Query, TraceTime};
 use ldplayer_net::clock;
 use ldplayer_replay::Monitor;
-use ldplayer_results::metrics::Listener;
+use ldplayer_report::metrics::Listener;
 use ldplayer_results::{Environment, RESPONSES, Recorder, RunConfig, RunEnd, RunSetup};
 use ldplayer_workload::{PlanFeed, Timing, WorkloadError};
 

@@ -12,6 +12,7 @@ use ldplayer_link::{Loss, RttSource, Written};
 use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::Sources;
+use ldplayer_report::ratio::StudyText;
 use ldplayer_run::{Observer, Prepared, Progress as State, RunSpec, Wish};
 
 use super::replay::announce;
@@ -121,7 +122,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.json {
         printing::json(&study)?;
     } else if !args.quiet {
-        printing::to_stdout(format_args!("{study}\nfigures: {}\n", Printable(output.join("ratio.html").display())))?;
+        printing::to_stdout(format_args!(
+            "{}\nfigures: {}\n",
+            StudyText(&study),
+            Printable(output.join("ratio.html").display())
+        ))?;
     }
     Ok(if is_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

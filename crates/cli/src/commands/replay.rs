@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
+use ldplayer_report::RunText;
 use ldplayer_results::{AgentShare, Document, State};
 use ldplayer_run::{
     FinishedRun, Prepared, RunError, RunSpec, check_output, ineffective, ineffective_in_words, prepare,
@@ -133,7 +134,7 @@ pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Resul
 
 /// Prints the report of a run: figures, and in the last line both verdicts and the page that has more.
 pub fn print_report(report: &ldplayer_results::RunReport, page: &Path) -> std::io::Result<()> {
-    printing::report(format_args!("{report}\n{} · report: {}\n", report.outcome(), file_url(page)))
+    printing::report(format_args!("{}\n{} · report: {}\n", RunText(report), RunText(report).outcome(), file_url(page)))
 }
 
 /// Prints what became of a run. Returns its exit status.
@@ -141,7 +142,9 @@ fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result
     match printed {
         Printed::Report => print_report(&document.report, &output.join("report.html"))?,
         Printed::Json => printing::json(&document)?,
-        Printed::Nothing if !document.report.verdict.passes() => tell!("ldplayer: {}", document.report.outcome()),
+        Printed::Nothing if !document.report.verdict.passes() => {
+            tell!("ldplayer: {}", RunText(&document.report).outcome())
+        }
         Printed::Nothing => {}
     }
     let is_lost =

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ldplayer_experiment::{Record, overview};
-use ldplayer_results::{Document, rewrite_page, rewrite_pages};
+use ldplayer_report::{rewrite_page, rewrite_pages};
+use ldplayer_results::Document;
 use serde_json::Value;
 
 use super::compare;

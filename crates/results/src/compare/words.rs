@@ -2,7 +2,7 @@
 
 use super::row::{Change, Row, Verdict};
 use crate::expect::Quantity;
-use crate::text::{fixed, in_bytes};
+use crate::numbers::{fixed, in_bytes};
 
 /// A ratio from which on it is told as one.
 const TOLD_AS_RATIO: f64 = 2.0;

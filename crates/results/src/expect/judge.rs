@@ -3,7 +3,7 @@
 use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 use crate::analysis::rcode;
 use crate::model::{Check, SideUsage, Summary, Tail};
-use crate::text::{fixed, grouped, in_bytes};
+use crate::numbers::{fixed, grouped, in_bytes};
 
 /// Why figures of a server that was watched are not known.
 const NO_CPU: &str = "the server's processor time was not read often enough";

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::figures::percent;
 use super::{Line, Quantiles};
-use crate::text::counted;
+use crate::numbers::counted;
 
 /// Pairs, and answers of a transport, below which nothing is said of it.
 const FEWEST: u64 = 20;

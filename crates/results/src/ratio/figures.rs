@@ -115,6 +115,7 @@ pub fn quantiles(sorted: &[f64], endless: u64) -> Quantiles {
     Quantiles { n, p10: at(0.1), p25: at(0.25), p50: at(0.5), p75: at(0.75), p90: at(0.9), p99: at(0.99), max: at(1.0) }
 }
 
+/// A part of a whole in percent; 0 where there is no whole.
 pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }

@@ -3,7 +3,7 @@
 use ldplayer_core::{Segments, Status, Transport};
 
 use super::figures::quantiles;
-use super::{Exchange, Line, Pair, Study};
+use super::{Exchange, Line, Pair};
 
 const MS: f64 = 1e6;
 /// The response time over UDP of most tests.
@@ -298,24 +298,4 @@ fn the_histogram_has_bins_of_a_hundredth_and_all_of_the_pairs() {
     assert_eq!((line.above_10_percent, line.peak.unwrap().percent), (25.0, 75.0));
     let some = quantiles(&[1.0, 2.0, 3.0, 4.0], 4);
     assert_eq!((some.p50, some.p75, some.p10, quantiles(&[], 0).p50), (Some(4.0), None, Some(1.0), None));
-}
-
-#[test]
-fn the_page_and_the_picture_show_every_line_and_escape_what_they_are_given() {
-    let folder = tempfile::tempdir().unwrap();
-    let lines = vec![line(&pairs(100, |number| pair(number, Some(2.0)))), line(&pairs(40, refused)), line(&[])];
-    let about = super::About { zone: "<b>.".to_owned(), ..super::About::default() };
-    let study = Study::new(about, lines);
-    study.write(folder.path()).unwrap();
-    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-    let page = read("ratio.html");
-    assert!(page.contains("SOA &lt;b&gt;.") && !page.contains("<b>."), "escaped");
-    assert_eq!((page.matches("<svg").count(), page.matches("</svg>").count()), (7, 7));
-    assert!(page.contains("no_connections") && page.contains("100.0 %") && !page.contains("NaN"));
-    let picture = read("ratio.svg");
-    assert!(picture.starts_with("<svg xmlns") && picture.matches("÷ udp").count() == 3 && !picture.contains("NaN"));
-    let json: serde_json::Value = serde_json::from_str(&read("ratio.json")).unwrap();
-    assert_eq!((&json["format"], json["lines"].as_array().unwrap().len()), (&"ldplayer-ratio".into(), 3));
-    let text = study.to_string();
-    assert!(text.contains("connection_refused 40") && text.contains("normal: about 2"), "{text}");
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Check, Recorded, Summary};
+use crate::numbers::{counts, grouped, queries as told};
 use crate::setup::Warning;
-use crate::text::{counts, grouped, queries as told};
 
 /// Share of unanswered queries from which on it is told.
 const MANY_UNANSWERED: f64 = 0.1;

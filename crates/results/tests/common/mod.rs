@@ -272,7 +272,7 @@ pub fn run(dir: &Path, rows: Vec<Outcome>) -> RunReport {
 pub fn run_over(dir: &Path, rows: Vec<Outcome>) -> RunReport {
     let mut recorder = Recorder::create(dir, true, setup(1), SPEC).expect("a run directory");
     recorder.record(0, &rows).expect("rows are written");
-    recorder.finish(end(rows.len() as u64)).expect("the run ends well").report
+    recorder.finish(end(rows.len() as u64)).expect("the run ends well").document.report
 }
 
 /// As [`run`], with another end.
@@ -283,5 +283,5 @@ pub fn run_to(dir: &Path, mut rows: Vec<Outcome>, end: RunEnd) -> RunReport {
     for (worker, rows) in [even, odd].into_iter().enumerate() {
         rows.chunks(4_000).for_each(|batch| recorder.record(worker, batch).expect("rows are written"));
     }
-    recorder.finish(end).expect("the run ends well").report
+    recorder.finish(end).expect("the run ends well").document.report
 }

@@ -1,0 +1,42 @@
+//! Shows what a run came to: as a page, as text, and while it lasts as metrics; several runs and an experiment side by side.
+//!
+//! ```text
+//! Evaluated (run.json, figures of the rows) ─► page ─► report.html     RunReport ─► text
+//!                        several of them ─► overlay ─► one page         Snapshot ─► metrics ─► GET /metrics
+//!   cells of an experiment ─► many ─► report.html, CSV, TikZ, pictures     Study ─► ratio ─► ratio.html, ratio.svg, text
+//! ```
+//!
+//! Nothing here makes a figure: what is shown was made by [`ldplayer_results`] out of the rows.
+//!
+//! # Files
+//!
+//! `page.rs` fills the template of a run's page with the parts in `page/` (`head.rs` what stands on top, `tables.rs`, `usage.rs`, `agents.rs`
+//! and `answers.rs` its tables, `settings.rs` what was asked for); `page/overlay.rs` is the page of several runs, and `rewrite.rs` writes
+//! pages of runs that ended before. `many.rs` gathers the cells of an experiment, `many/` shows them. `ratio.rs` and `ratio/` show the
+//! study of response times over UDP and connections. `text.rs` is a run for a terminal, `metrics.rs` a run that still goes on. `assets/` has
+//! templates, styles and scripts of pages.
+
+#![forbid(unsafe_code)]
+
+pub mod many;
+pub mod metrics;
+mod page;
+pub mod ratio;
+mod rewrite;
+mod text;
+
+use std::path::Path;
+
+use ldplayer_results::store::RunDir;
+use ldplayer_results::{Evaluated, ResultsError};
+
+pub use rewrite::{rewrite_page, rewrite_pages};
+pub use text::{AnswersText, RunText};
+
+/// Writes `report.html` into the directory of a run that has just ended.
+///
+/// # Errors
+/// The page cannot be written.
+pub fn write_page<S>(dir: &Path, run: &Evaluated<S>) -> Result<(), ResultsError> {
+    page::write(&RunDir::new(dir).page(), &run.document.report, &run.analysis)
+}
