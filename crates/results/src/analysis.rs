@@ -9,7 +9,6 @@ pub mod figures;
 mod ordered;
 mod outcomes;
 mod phases;
-pub mod rcode;
 pub(crate) mod read;
 mod resources;
 mod sampled;

@@ -203,7 +203,7 @@ fn quantities(sides: &[&Side]) -> Vec<(Family, Quantity)> {
     let mut names: Vec<&String> = runs().flat_map(|run| run.rcodes.keys()).collect();
     names.sort_unstable();
     names.dedup();
-    let codes = names.into_iter().filter_map(|name| crate::analysis::rcode::code(name));
+    let codes = names.into_iter().filter_map(|name| crate::rcode::code(name));
     list.extend(codes.map(|code| (Family::Rcodes, Quantity::Rcode(code))));
     if runs().any(|run| !run.answers.is_empty()) {
         let compared = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed].map(Quantity::Compared);

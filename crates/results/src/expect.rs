@@ -26,7 +26,6 @@
 //! # Ok::<(), ldplayer_results::ExpectError>(())
 //! ```
 
-mod judge;
 mod parse;
 
 use std::fmt;
@@ -35,7 +34,7 @@ use std::str::FromStr;
 use ldplayer_core::Answer;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::rcode;
+use crate::rcode;
 pub use parse::ExpectError;
 
 /// One thing expected of the server.

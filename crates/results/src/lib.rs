@@ -47,7 +47,7 @@
 //! # Files
 //!
 //! The run directory. `recorder.rs`, `rows.rs` and `keeper.rs` save rows so that a crash loses seconds at most; `analysis/` makes
-//! every figure from the rows on disk; `verdict.rs` and `expect.rs` judge the replay and the server apart, `answers.rs` compares
+//! every figure from the rows on disk; `verdict.rs` judges the replay, `judge.rs` what was expected of the server (`expect.rs` is how that is written), `answers.rs` compares
 //! what two runs kept of their responses, `verdict/advice.rs` says what to do; `compare/` holds runs against each other by their
 //! repeats (`contrast.rs` is the statistics, `gate.rs` what must hold); `ratio.rs` compares response times over UDP and over
 //! connections (`ratio/pairs.rs` out of the rows, `ratio/figures.rs`, and in `ratio/diagnosis.rs` what they say); `words.rs` has
@@ -64,13 +64,16 @@ mod config;
 mod curves;
 mod error;
 mod expect;
+mod judge;
 mod keeper;
+mod limits;
 mod missing;
 mod model;
 pub mod numbers;
 mod open;
 mod parquet_file;
 pub mod ratio;
+pub mod rcode;
 mod recorder;
 mod rows;
 mod schema;
@@ -80,13 +83,15 @@ pub mod store;
 mod telemetry;
 mod unite;
 mod verdict;
+mod warning;
 pub mod words;
 
-pub use analysis::{Analysis, figures, needed, rcode};
+pub use analysis::{Analysis, figures, needed};
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
 pub use curves::{Curves, read_curves};
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
+pub use limits::{TimingLimits, VerdictLimits};
 pub use model::{
     AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, LinkUse, Queries, Rate, RateError,
     Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail,
@@ -95,8 +100,9 @@ pub use model::{
 pub use open::{Evaluated, evaluate, read_document};
 pub use recorder::Recorder;
 pub use selection::{BadSelection, Cell, Selection};
-pub use setup::{About, RunEnd, RunSetup, TimingLimits, VerdictLimits, Warning};
+pub use setup::{RunEnd, RunSetup};
 pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES, check_output};
-pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample, sum as sum_telemetry};
-pub use unite::{Part, Place, unite};
+pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample};
+pub use unite::{Part, Place, sum_telemetry, unite};
 pub use verdict::remedy_of_failure;
+pub use warning::{About, Warning};

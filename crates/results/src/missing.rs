@@ -13,8 +13,8 @@ use parquet::file::statistics::Statistics;
 use crate::error::ResultsError;
 use crate::numbers::counted;
 use crate::rows::ROWS_BEFORE;
-use crate::setup::Warning;
 use crate::store::RunDir;
+use crate::warning::Warning;
 
 /// Shards that are named one by one in a warning.
 const NAMED: usize = 8;

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
-use crate::setup::{VerdictLimits, Warning};
+use crate::limits::VerdictLimits;
+use crate::warning::Warning;
 
 pub use self::agents::AgentShare;
 pub use self::answers::{AnswersCompared, AskedAgain};

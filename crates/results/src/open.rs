@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use crate::analysis::{self, Analysis};
 use crate::error::ResultsError;
 use crate::model::{RunReport, State, Telemetry};
-use crate::setup::Warning;
 use crate::store::{Document, RunDir};
+use crate::warning::Warning;
 use crate::{missing, verdict};
 
 /// Reads what is known of a run that was asked for as an `S`; any JSON will do as one. Of a run that never ended, the rows that are

@@ -6,15 +6,16 @@ use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Outcome, RunTime, Status};
 use serde::Serialize;
 
-use crate::analysis;
+use crate::analysis::{self, Analysis};
 use crate::error::ResultsError;
 use crate::keeper::Keeper;
-use crate::model::{RunReport, State};
+use crate::model::{RunReport, State, Telemetry};
 use crate::numbers::counted;
 use crate::open::Evaluated;
 use crate::rows::RowWriter;
-use crate::setup::{RunEnd, RunSetup, Warning};
+use crate::setup::{RunEnd, RunSetup};
 use crate::store::{Document, RunDir};
+use crate::warning::Warning;
 use crate::{telemetry, verdict};
 
 /// Rows are saved after so much time. With the time that they take on their way here and to the disk, no row is lost that
@@ -163,4 +164,39 @@ impl<S: Serialize> Recorder<S> {
 
 fn count_queries(outcomes: &[Outcome]) -> u64 {
     outcomes.iter().filter(|outcome| Status::is_query(outcome.status)).count() as u64
+}
+
+impl RunEnd {
+    /// Puts what is known now into the report, beside what the rows say.
+    fn complete(self, report: &mut RunReport, rows: &Analysis) {
+        report.state = if self.interrupted { State::Interrupted } else { State::Complete };
+        report.started = self.started.to_string();
+        report.limits = self.limits;
+        report.stalls = self.stalls;
+        report.tally = Some(self.tally);
+        report.summary = rows.summary.clone();
+        if let (Some(unanswered), Some(first)) = (self.last_unanswered, rows.first_due) {
+            let last = rows.last_answered.map_or(unanswered.0, |answered| answered.max(unanswered.0));
+            report.summary.elapsed_s = last.saturating_sub(first).max(0) as f64 / NS_PER_S as f64;
+        }
+        report.summary.telemetry = Telemetry { replay: self.load, ..rows.telemetry(&report.summary) };
+        report.summary.responses.receive_drops = self.receive_drops;
+        report.summary.queries.add_unlisted(self.strays_unlisted);
+        report.summary.link.clone_from(&self.link);
+        report.summary.responses.kept = self.responses_kept;
+        report.summary.recorded = self.recorded;
+        if let Some(compared) = &mut report.summary.answers_compared {
+            compared.again = self.asked_again;
+        }
+        report.summary.queries.trace = Some(self.trace_queries);
+        report.summary.queries.lost = self.lost.values().sum();
+        report.summary.queries.lost_by_reason = self.lost;
+        report.agents = self.agents;
+        report.summary.clients.by_class = self.class_clients;
+        if let Some(connections) = self.connections {
+            report.summary.connections = connections;
+        }
+        report.config.keep_used(&report.summary.queries.sent_by_transport);
+        report.warnings = self.warnings;
+    }
 }

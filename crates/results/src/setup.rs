@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use ldplayer_core::damage::Tally;
-use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{RunTime, Stalls, TraceTime};
-use serde::{Deserialize, Serialize};
-
-use crate::analysis::Analysis;
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
-use crate::model::{AgentShare, AskedAgain, Connections, LinkUse, Recorded, ReplayLoad, RunReport, State, Telemetry};
+use crate::limits::VerdictLimits;
+use crate::model::{AgentShare, AskedAgain, Connections, LinkUse, Recorded, ReplayLoad};
 use crate::telemetry::TelemetrySample;
+use crate::warning::Warning;
+use ldplayer_core::damage::Tally;
+use ldplayer_core::{RunTime, Stalls, TraceTime};
 
 /// What is known before the first query.
 #[derive(Clone, Debug, Default)]
@@ -78,117 +76,4 @@ pub struct RunEnd {
     pub agents: Vec<AgentShare>,
     /// Queries without a row since their agent was lost, by what is known of them.
     pub lost: BTreeMap<String, u64>,
-}
-
-impl RunEnd {
-    /// Puts what is known now into the report, beside what the rows say.
-    pub(crate) fn complete(self, report: &mut RunReport, rows: &Analysis) {
-        report.state = if self.interrupted { State::Interrupted } else { State::Complete };
-        report.started = self.started.to_string();
-        report.limits = self.limits;
-        report.stalls = self.stalls;
-        report.tally = Some(self.tally);
-        report.summary = rows.summary.clone();
-        if let (Some(unanswered), Some(first)) = (self.last_unanswered, rows.first_due) {
-            let last = rows.last_answered.map_or(unanswered.0, |answered| answered.max(unanswered.0));
-            report.summary.elapsed_s = last.saturating_sub(first).max(0) as f64 / NS_PER_S as f64;
-        }
-        report.summary.telemetry = Telemetry { replay: self.load, ..rows.telemetry(&report.summary) };
-        report.summary.responses.receive_drops = self.receive_drops;
-        report.summary.queries.add_unlisted(self.strays_unlisted);
-        report.summary.link.clone_from(&self.link);
-        report.summary.responses.kept = self.responses_kept;
-        report.summary.recorded = self.recorded;
-        if let Some(compared) = &mut report.summary.answers_compared {
-            compared.again = self.asked_again;
-        }
-        report.summary.queries.trace = Some(self.trace_queries);
-        report.summary.queries.lost = self.lost.values().sum();
-        report.summary.queries.lost_by_reason = self.lost;
-        report.agents = self.agents;
-        report.summary.clients.by_class = self.class_clients;
-        if let Some(connections) = self.connections {
-            report.summary.connections = connections;
-        }
-        report.config.keep_used(&report.summary.queries.sent_by_transport);
-        report.warnings = self.warnings;
-    }
-}
-
-/// What a warning is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum About {
-    /// How the run was made.
-    #[default]
-    Replay,
-    /// What the server did.
-    Server,
-}
-
-/// A doubt about the run, with what the user can do about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// A stable word for programs, such as `fell_behind`.
-    pub code: String,
-    /// What was seen.
-    pub text: String,
-    /// What to do; empty where nothing need be done.
-    pub remedy: String,
-    /// What it is about.
-    #[serde(default)]
-    pub about: About,
-}
-
-impl Warning {
-    /// A warning from its three parts.
-    pub fn new(code: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), text: text.into(), remedy: remedy.into(), about: About::Replay }
-    }
-
-    /// A warning about the server.
-    pub fn of_server(code: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { about: About::Server, ..Self::new(code, text, remedy) }
-    }
-}
-
-/// What the verdict is measured against.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct VerdictLimits {
-    /// Limits of the timing error; `None` when queries have no time of their own (`--timing fast`).
-    pub timing: Option<TimingLimits>,
-    /// How far the rate of a window may be from the trace's, in percent; at least one query is always allowed.
-    pub rate_percent: f64,
-    /// Share of windows that must be that close, in percent.
-    pub rate_windows_percent: f64,
-}
-
-/// Limits of the timing error in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TimingLimits {
-    /// The quartiles must lie within ± this.
-    pub quartile_us: f64,
-    /// The 99th percentile must not exceed this.
-    pub p99_us: f64,
-}
-
-impl VerdictLimits {
-    /// Limits of `--precision high`: quartiles within ±10 µs, p99 within 150 µs.
-    pub const HIGH: Self = Self::timed(10.0, 150.0);
-    /// Limits of `--precision normal`: quartiles within ±50 µs, p99 within 1 ms.
-    pub const NORMAL: Self = Self::timed(50.0, 1_000.0);
-    /// Limits of `--precision low`: quartiles within ±500 µs, p99 within 5 ms.
-    pub const LOW: Self = Self::timed(500.0, 5_000.0);
-    /// Limits of `--timing fast`: nothing is due at any time, so timing and rate are not judged.
-    pub const FAST: Self = Self { timing: None, ..Self::timed(0.0, 0.0) };
-
-    const fn timed(quartile_us: f64, p99_us: f64) -> Self {
-        Self { timing: Some(TimingLimits { quartile_us, p99_us }), rate_percent: 0.1, rate_windows_percent: 99.0 }
-    }
-}
-
-impl Default for VerdictLimits {
-    fn default() -> Self {
-        Self::NORMAL
-    }
 }

@@ -1,7 +1,6 @@
 //! `telemetry.parquet`: figures of processes and the kernel, sampled during the run.
 
 mod figure;
-mod sum;
 
 use std::fs::File;
 use std::io;
@@ -18,7 +17,7 @@ use parquet::arrow::ArrowWriter;
 use serde::{Deserialize, Serialize};
 
 pub use self::figure::{Figure, Kind, Scope};
-pub use self::sum::sum;
+
 use crate::error::ResultsError;
 use crate::schema;
 

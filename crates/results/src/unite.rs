@@ -3,6 +3,8 @@
 //! Each part is a run directory of its own, made by its host, whose shards are numbered from 0 or from wherever. Here they are numbered
 //! through, so that no two have one number.
 
+mod telemetry;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +15,12 @@ use crate::error::ResultsError;
 use crate::model::{AgentShare, Connections, ReplayLoad, RunReport, State, Summary};
 use crate::open::Evaluated;
 use crate::recorder::Recorder;
-use crate::setup::{RunEnd, Warning};
+use crate::setup::RunEnd;
 use crate::store::RunDir;
 use crate::telemetry::Scope;
+use crate::warning::Warning;
+
+pub use telemetry::sum as sum_telemetry;
 
 /// What one host played.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -10,9 +10,10 @@ use ldplayer_core::damage::Tally;
 use ldplayer_core::text::times;
 
 use crate::analysis::Analysis;
+use crate::limits::{TimingLimits, VerdictLimits};
 use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
 use crate::numbers::{counted, fixed, queries};
-use crate::setup::{TimingLimits, VerdictLimits, Warning};
+use crate::warning::Warning;
 use crate::words;
 
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.

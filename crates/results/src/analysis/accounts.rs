@@ -334,7 +334,7 @@ impl Accounts {
 
     /// Responses by the name of their code.
     pub fn rcodes(&self) -> BTreeMap<String, u64> {
-        self.rcodes.iter().map(|(&code, &count)| (super::rcode::name(code), count)).collect()
+        self.rcodes.iter().map(|(&code, &count)| (crate::rcode::name(code), count)).collect()
     }
 
     /// Comparisons with the expected answers.

@@ -7,8 +7,8 @@ use ldplayer_core::time::NS_PER_S;
 
 use super::figures::{Bucket, Point, TIME_POINTS};
 use super::ordered::Row;
-use super::rcode;
 use super::timeline::{MAX_WINDOWS, add, partial};
+use crate::rcode;
 
 /// Response codes that have a curve of their own; the others share one.
 const CODES: usize = 7;

@@ -30,7 +30,7 @@ fn failed(server: &ServerVerdict) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::Warning;
+    use crate::warning::Warning;
 
     /// An experiment whose runs were 80 % SERVFAIL showed nothing of it.
     #[test]

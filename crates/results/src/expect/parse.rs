@@ -3,7 +3,7 @@
 use ldplayer_core::nearest;
 
 use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
-use crate::analysis::rcode;
+use crate::rcode;
 
 /// Most nanoseconds or octets that can be expected: up to here every whole number is one of `f64`.
 const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;

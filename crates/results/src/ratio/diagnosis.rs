@@ -364,9 +364,8 @@ fn rcodes(line: &Line) -> Option<Finding> {
         .rcodes
         .iter()
         .flat_map(|(transport, codes)| codes.iter().map(move |(code, count)| (*transport, *code, *count)));
-    let evidence: Vec<String> = all
-        .map(|(transport, code, count)| format!("{count} over {transport}: {}", crate::analysis::rcode::name(code)))
-        .collect();
+    let evidence: Vec<String> =
+        all.map(|(transport, code, count)| format!("{count} over {transport}: {}", crate::rcode::name(code))).collect();
     let text = "answers have an error: ask for a zone that the server has (--zone)";
     (!evidence.is_empty()).then(|| Finding::new("error_answers", text, evidence))
 }

@@ -5,7 +5,7 @@ use ldplayer_core::expr::{BadExpr, Expr, Relation, Token, Tokens};
 use ldplayer_core::time::{BadTime, Span};
 
 use super::view::{Cell, Views};
-use crate::analysis::rcode;
+use crate::rcode;
 
 /// What a field is.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::{Analysis, Delayed, UdpAnswers};
 use crate::model::{Connections, Queries, Summary};
 use crate::numbers::{counted, counts_in_words, grouped, queries as told};
-use crate::setup::Warning;
+use crate::warning::Warning;
 use crate::words;
 
 /// Lateness in microseconds from which a run is said to have fallen behind.

@@ -7,7 +7,7 @@
 use super::{RECEIVE_DROPS_PERCENT, advice, dropped_share};
 use crate::model::{ReplayLoad, Summary};
 use crate::numbers::{counted, grouped};
-use crate::setup::Warning;
+use crate::warning::Warning;
 
 /// A worker that could not keep up for so long, in seconds …
 const SATURATED_S: f64 = 0.5;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{Check, Recorded, Summary};
 use crate::numbers::{counts, grouped, queries as told};
-use crate::setup::Warning;
+use crate::warning::Warning;
 
 /// Share of unanswered queries from which on it is told.
 const MANY_UNANSWERED: f64 = 0.1;
@@ -138,7 +138,7 @@ fn share(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::model::Queries;
-    use crate::setup::About;
+    use crate::warning::About;
 
     fn answered(rcodes: &[(&str, u64)], timed_out: u64) -> Summary {
         let answered = rcodes.iter().map(|&(_, count)| count).sum();

@@ -1,9 +1,9 @@
 //! Holding an expectation against the figures of a run.
 
-use super::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
-use crate::analysis::rcode;
+use crate::expect::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 use crate::model::{Check, SideUsage, Summary, Tail};
 use crate::numbers::{fixed, grouped, in_bytes};
+use crate::rcode;
 
 /// Why figures of a server that was watched are not known.
 const NO_CPU: &str = "the server's processor time was not read often enough";

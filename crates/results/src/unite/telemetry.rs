@@ -8,10 +8,10 @@ use std::path::Path;
 
 use ldplayer_core::RunTime;
 
-use super::{Figure, Kind, Scope, Side, TelemetrySample, read};
+use super::{Part, Place};
 use crate::error::ResultsError;
 use crate::store::RunDir;
-use crate::unite::{Part, Place};
+use crate::telemetry::{Figure, Kind, Scope, Side, TelemetrySample, read};
 
 /// Moments at most; a longer run has them farther apart.
 const MOST_MOMENTS: i64 = 7_200;
