@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ldplayer_report::many::{CellRuns, Overview};
+use ldplayer_report::read_curves;
 use ldplayer_results::compare::{Pair, compare, keep};
-use ldplayer_results::read_curves;
 
 use crate::gate::Gate;
 use crate::record::Record;

@@ -54,13 +54,29 @@ const ldplayer = (() => {
   const across = (size) => (size.width - size.marginLeft - size.marginRight) / 62;
   const up = (size) => (size.height - 60) / 26;
   const time = { label: "time since the first query (s)", line: true, tickFormat: count };
-  const fromZero = (label, points, tickFormat = count) => ({ label, domain: [0, (d3.max(points, (d) => d.y) || 1) * 1.05], tickFormat, ...grid });
   // A slowest share of the queries: evenly from all of them to the slowest one.
-  const slowest = (points, size) => {
-    const least = d3.min(points, (d) => d.x);
+  const slowest = (values, size) => {
+    const least = d3.min(values);
     const ticks = within(powers(least, 100), [least, 100]).reverse();
     return { type: "log", reverse: true, label: "slowest queries (%)", domain: [Math.min(least, 10), 100], ticks: fitting(ticks, across(size)), tickFormat: (v) => `${+v.toPrecision(1)}`, ...grid };
   };
+
+  // The axis of a row of the table of figures, for these values.
+  const LEVELS = { count, short, bytes };
+  const axis = ({ label, scale }, values, room, size) => {
+    const most = d3.max(values) || 1;
+    switch (scale) {
+      case "time": case "usage_time": return { ...time, domain: [0, most] };
+      case "slowest": return slowest(values, size);
+      case "latency": return logarithmic(values.map((ms) => Math.max(ms, 1e-3)), label, room);
+      case "percent": return { label, domain: [0, 100], ...grid };
+      default: return { label, domain: [0, most * 1.05], tickFormat: LEVELS[scale], ...grid };
+    }
+  };
+  const axes = ({ x, y }, points, size) => ({
+    x: axis(x, points.map((d) => d.x), across(size), size),
+    y: axis(y, points.map((d) => d.y), up(size), size),
+  });
 
   // ---- Figures.
   const all = [];
@@ -126,10 +142,17 @@ const ldplayer = (() => {
   };
   // A curve of one point is a dot.
   const curve = (points, look) => (points.length > 1 ? Plot.line(points, look) : Plot.dot(points, { x: look.x, y: look.y, fill: look.stroke, r: 3 }));
-  // Curves, each with a colour of its own.
-  const lines = (points, of, look) => [...new Set(points.map(of))].map((name, at) =>
-    curve(points.filter((d) => of(d) === name), { x: "x", y: "y", stroke: color(at), strokeDasharray: dash(at), strokeWidth: 1.6, ...look }));
-  const keysOf = (points, of) => [...new Set(points.map(of))].map((name, at) => [name, color(at), at >= colors.length]);
+  // The curves of a row of the table, one for each run or cell (`group`), which has the same colour everywhere.
+  const compared = (row, points, group, name, none) => {
+    const groups = [...new Set(points.map((d) => d[group]))];
+    const known = points.filter((d) => d.y !== null);
+    const marks = groups.map((at) => curve(points.filter((d) => d[group] === at), { x: "x", y: (d) => d.y ?? NaN, stroke: color(at), strokeWidth: 1.8, strokeDasharray: dash(at) }));
+    draw(row.id, known.length > 0 ? points.map((d) => ({ ...d, name: name(d[group]) })) : [], (_, size) => ({ ...axes(row, known, size), marks }), {
+      keys: groups.map((at) => [name(at), color(at), at >= colors.length]),
+      columns: { name: group, x: row.x.column, y: row.y.column },
+      none: row.none || none,
+    });
+  };
 
   // ---- Saving. Pictures are light, have their title and legend inside, and say what they are of.
   const palette = () => {
@@ -276,8 +299,8 @@ const ldplayer = (() => {
 
   return {
     SOFT, color, dash, count, short, seconds, micros, millis, bytes,
-    grid, powers, within, fitting, decades, logarithmic, symmetric, across, up, time, fromZero, slowest,
-    draw, curve, lines, keysOf,
+    grid, powers, within, fitting, decades, logarithmic, symmetric, across, up, time, axes,
+    draw, curve, compared,
     setAbout: (of) => { about = of; },
   };
 })();

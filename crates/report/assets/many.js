@@ -1,8 +1,7 @@
 "use strict";
 // Draws the figures of an experiment: curves by cell, and any figure against any key.
 (() => {
-  const { color, dash, count, millis, bytes, short } = ldplayer;
-  const { grid, decades, logarithmic, across, up, time, fromZero, slowest, draw, curve } = ldplayer;
+  const { color, millis, bytes, short, grid, logarithmic, across, up, draw, compared } = ldplayer;
   const data = JSON.parse(document.getElementById("data").textContent);
   const formats = { ms: millis, B: bytes };
   const NONE = "Nothing to show: no run that counts has this figure.";
@@ -23,19 +22,6 @@
   // ---- Curves by cell, of the cells that are chosen. A cell has the same colour everywhere.
   const isShown = (d) => [...chosen].every(([key, value]) => !value || data.cells[d.cell].keys[key] === value);
   const named = (points) => points.filter(isShown).map((d) => ({ ...d, cell_name: label(d.cell) }));
-  const curves = (id, unit, scales) => {
-    const shown = named(data.curves[id]);
-    const cells = [...new Set(shown.map((d) => d.cell))];
-    const lines = cells.map((cell) => curve(shown.filter((d) => d.cell === cell), { x: "x", y: "y", stroke: color(cell), strokeWidth: 1.8, strokeDasharray: dash(cell) }));
-    draw(id, shown, (points, size) => ({ ...scales(points, size), marks: lines }), {
-      keys: cells.map((cell) => [label(cell), color(cell), cell >= 10]),
-      columns: { cell_name: "cell", x: unit[0], y: unit[1] },
-      none: NONE,
-    });
-  };
-  const rising = (name, tickFormat = count) => (points) => ({ x: time, y: fromZero(name, points, tickFormat) });
-  const latency = (points, size) => logarithmic(points.map((d) => Math.max(d.y, 1e-3)), "latency", up(size));
-  const latencyOverTime = (points, size) => ({ x: time, y: latency(points, size) });
   const PERCENTILES = { p5: "p5_ms", p25: "p25_ms", p50: "p50_ms", p75: "p75_ms", p95: "p95_ms" };
   const boxes = () => {
     const shown = named(data.curves.boxes).filter((d) => d.p5 !== null);
@@ -59,13 +45,7 @@
   };
   const all = () => {
     boxes();
-    curves("cdf", ["latency_ms", "queries_percent"], (points, size) => ({ x: logarithmic(points.map((d) => d.x), "latency", across(size)), y: { label: "queries (%)", domain: [0, 100], ...grid } }));
-    curves("tail", ["slowest_percent", "latency_ms"], (points, size) => ({ x: slowest(points, size), y: latency(points, size) }));
-    curves("p50", ["time_s", "latency_ms"], latencyOverTime);
-    curves("p99", ["time_s", "latency_ms"], latencyOverTime);
-    curves("answers", ["time_s", "answers_per_second"], rising("answers per second"));
-    curves("cores", ["time_s", "cores"], rising("cores", short));
-    curves("memory", ["time_s", "bytes"], rising("memory", bytes));
+    data.figures.forEach((row) => compared(row, data.curves[row.id].filter(isShown), "cell", label, NONE));
   };
 
   const option = (select, value, text) => {

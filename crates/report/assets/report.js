@@ -1,19 +1,20 @@
 "use strict";
 // Draws the figures of a run from the points embedded in the page.
 (() => {
-  const { SOFT, color, count, short, seconds, micros, millis, bytes } = ldplayer;
-  const { grid, powers, within, fitting, logarithmic, symmetric, across, up, time, fromZero, slowest, draw, lines, keysOf } = ldplayer;
+  const { SOFT, color, dash, count, short, seconds, micros, millis } = ldplayer;
+  const { grid, powers, within, fitting, logarithmic, symmetric, across, up, time, axes, draw } = ldplayer;
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const [data, run] = [read("data"), read("about")];
+  const [{ figures, data, legends, latency_slices: slices }, run] = [read("data"), read("about")];
+  // Of a point: `key` for the script, and what people read.
+  for (const d of Object.values(data).flat().concat(slices)) if (d.of) [d.key, d.of] = [d.of, legends[d.of] ?? d.of];
   ldplayer.setAbout(() => ({
     lines: [run.title, `${run.settings} · ldplayer ${run.ldplayer}`],
     file: run.file,
     columns: [["run", () => run.title], ["settings", () => run.settings]],
   }));
   const A = "var(--a)", B = "var(--b)", C = "var(--c)";
-  const of = (d) => d.of;
-  const only = (points, name) => points.filter((d) => d.of === name);
-  const curve = (points, name, look) => Plot.line(only(points, name), { x: "x", y: "y", ...look });
+  const only = (points, key) => points.filter((d) => d.key === key);
+  const curve = (points, key, look) => Plot.line(only(points, key), { x: "x", y: "y", ...look });
   const cumulative = { label: "queries (%)", domain: [0, 100], ...grid };
 
   // Says below its caption how the slices of a figure were made.
@@ -24,80 +25,29 @@
   const queries = (n) => `${count(n)} ${n === 1 ? "query" : "queries"}`;
   const length = ([low, high]) => (seconds(low) === seconds(high) ? seconds(low) : `${seconds(low)} to ${seconds(high)}`);
 
-  // ---- The server.
-  const perSecond = (id, label, tickFormat = count, looks) => {
-    const points = data[id];
-    const keys = looks ? looks.map(([name, key, , words]) => [words ?? name, key]) : keysOf(points, of);
-    const marks = () => (looks ? looks.map(([name, stroke, look]) => curve(points, name, { stroke, strokeWidth: 1.6, ...look })) : lines(points, of));
-    draw(id, points, () => ({ x: time, y: fromZero(label, points, tickFormat), marks: marks() }), { keys, columns: { x: "time_s", y: label.replaceAll(" ", "_").replace("/", "_per_"), of: "curve" } });
+  // ---- Figures of curves and of bars. A curve has a colour in its turn, unless it has a look of its own here.
+  const LOOKS = {
+    throughput: { sent: { stroke: B, strokeWidth: 4, strokeOpacity: 0.5 }, answers: { stroke: A } },
+    latency_tail: { from_sent: { stroke: A }, from_due: { stroke: B, strokeDasharray: "5 4" } },
   };
-  perSecond("throughput", "per second", count, [["queries", B, { strokeWidth: 4, strokeOpacity: 0.5 }, "queries sent"], ["answers", A]]);
-  perSecond("rcodes_time", "answers per second");
-  perSecond("without_time", "queries per second");
-  perSecond("mbps_time", "Mbit/s", short);
-  perSecond("compared_time", "queries per second");
-
-  const percentiles = [["median", A], ["90th percentile", C], ["99th percentile", B]];
-  const drawn = data.latency_slices.filter((d) => d.slices > 0);
-  const missing = data.latency_slices.filter((d) => d.slices === 0);
-  const widths = drawn.map((d) => `${d.of}: ${queries(d.least)} or more in ${count(d.slices)} ${d.slices === 1 ? "slice" : "slices"} of ${length([d.narrowest_s, d.widest_s])}`);
-  say("latency_time", widths.length > 0 ? `Slices are widened until five queries lie beyond their percentile: ${widths.join("; ")}.` : "");
-  say("latency_time", missing.length > 0 && drawn.length > 0 ? `Not drawn for want of queries: ${missing.map((d) => `${d.of} (needs ${count(d.least)})`).join(", ")}.` : "");
-  const known = data.latency_time.filter((d) => d.ms !== null);
-  draw("latency_time", known.length > 0 ? data.latency_time : [], (points, size) => ({
-    x: { ...time, domain: [0, d3.max(points, (d) => d.to) || 1] },
-    y: logarithmic(known.map((d) => Math.max(d.ms, 1e-3)), "latency", up(size)),
-    marks: percentiles.toReversed().flatMap(([name, stroke]) => {
-      const slices = only(points, name);
-      const look = { x: "t", y: (d) => (d.ms === null ? NaN : Math.max(d.ms, 1e-3)) };
-      // What has no neighbour on either side would not be seen as a line.
-      const alone = slices.filter((d, at) => d.ms !== null && (slices[at - 1]?.ms ?? null) === null && (slices[at + 1]?.ms ?? null) === null);
-      return [Plot.line(slices, { ...look, stroke, strokeWidth: 1.6 }), Plot.dot(alone, { ...look, fill: stroke, r: 2.5 })];
-    }),
-  }), {
-    keys: percentiles.filter(([name]) => only(known, name).length > 0),
-    columns: { from: "from_s", to: "to_s", queries: "queries", of: "percentile", ms: "latency_ms" },
-    none: data.latency_time.length > 0 ? "Nothing to show: every percentile falls among unanswered queries." : `Nothing to show: a median needs ${queries(10)} sent.`,
+  const looks = (id, points) => [...new Map(points.map((d) => [d.key, d.of]))].map(([key, name], at) => {
+    const look = { stroke: color(at), strokeDasharray: dash(at), ...LOOKS[id]?.[key] };
+    return { key, name, look: { strokeWidth: 1.6, ...look }, legend: [name, look.stroke, Boolean(look.strokeDasharray)] };
   });
-
-  const named = { "from sent": [A, false], "from due": [B, true] };
-  const tails = [...new Set(data.latency_tail.map(of))];
-  const look = (name, at) => named[name] ?? [color(at + 1), false];
-  draw("latency_tail", data.latency_tail, (points, size) => ({
-    x: slowest(points, size),
-    y: logarithmic(points.map((d) => d.y), "latency", up(size)),
-    marks: tails.map((name, at) => {
-      const [stroke, dashed] = look(name, at);
-      return curve(points, name, { stroke, strokeWidth: 2, strokeDasharray: dashed ? "5 4" : undefined });
-    }),
-  }), { keys: tails.map((name, at) => [name, ...look(name, at)]), columns: { x: "slowest_percent", y: "latency_ms", of: "curve" } });
-
-  const unanswered = data.rcodes.filter((d) => !d.answered && d.name !== "not sent").reduce((sum, d) => sum + d.n, 0);
-  say("latency_histogram", unanswered > 0 ? `${queries(unanswered)} without an answer ${unanswered === 1 ? "is" : "are"} not in it.` : "");
-  draw("latency_histogram", data.latency_histogram, (points, size) => {
-    const [low, high] = [points[0].from, points[points.length - 1].to];
-    const domain = high / low < 10 ? [low / 2, high * 2] : [low, high];
-    const finer = within(powers(...domain).flatMap((power) => [power, power * 2, power * 5]), domain);
-    const ticks = finer.length <= across(size) ? finer : within(powers(...domain), domain);
-    return {
-      x: { type: "log", label: "latency", domain, ticks: fitting(ticks, across(size)), tickFormat: millis, line: true },
-      y: { label: "queries", domain: [0, d3.max(points, (d) => d.n) * 1.05], tickFormat: count, ...grid },
-      marks: [Plot.rect(points.filter((d) => d.n > 0), { x1: "from", x2: "to", y1: 0, y2: "n", fill: A, insetLeft: 0.5, insetRight: 0.5, title: (d) => `${millis(d.from)} to ${millis(d.to)}: ${queries(d.n)}` })],
-    };
-  }, { columns: { from: "from_ms", to: "to_ms", n: "queries" } });
-
-  const within_ms = (id) => {
+  // What both ends used has one axis of time, so that it can be compared; what was sampled before the first query is left out.
+  const used = figures.filter((row) => row.look.x?.scale === "usage_time").map((row) => row.id);
+  used.forEach((id) => { data[id] = data[id].filter((d) => d.x >= 0); });
+  const usedTime = [0, d3.max(used.flatMap((id) => data[id]), (d) => d.x) || 1];
+  const curves = ({ id, look }) => {
     const points = data[id];
-    draw(id, points, (shown, size) => ({
-      x: logarithmic(shown.map((d) => d.x), "latency", across(size)),
-      y: cumulative,
-      marks: lines(shown, of, { strokeWidth: 2 }),
-    }), { keys: keysOf(points, of), columns: { x: "latency_ms", y: "queries_percent", of: "curve" } });
+    const all = looks(id, points);
+    draw(id, points, (_, size) => {
+      const { x, y } = axes(look, points, size);
+      const marks = all.map(({ key, look }) => ldplayer.curve(only(points, key), { x: "x", y: "y", ...look }));
+      return { x: look.x.scale === "usage_time" ? { ...x, domain: usedTime } : x, y, marks };
+    }, { keys: all.map((one) => one.legend), columns: { x: look.x.column, y: look.y.column, of: "curve" } });
   };
-  within_ms("latency_activity");
-  within_ms("latency_connections");
-
-  const bars = (id, label) => draw(id, data[id], (points, size) => {
+  const bars = ({ id, look: { label } }) => draw(id, data[id], (points, size) => {
     const total = d3.sum(points, (d) => d.n);
     const narrow = size.width < 600;
     const text = (d) => `${count(d.n)}${narrow ? "" : `  (${((d.n * 100) / total).toFixed(2)} %)`}`;
@@ -115,28 +65,48 @@
       ],
     };
   }, { columns: { name: "what", n: label } });
-  bars("rcodes", "queries");
+  const KINDS = { curves, bars };
+  figures.forEach((row) => KINDS[row.look.kind]?.(row));
 
-  // ---- Connections and what both ends used.
-  perSecond("connections_time", "connections");
-  perSecond("handshakes", "connections per second");
-  bars("closes", "connections");
-  // One axis of time for all of them, so that they can be compared; what was sampled before the first query is left out.
-  const used = ["cpu_time", "memory_time", "server_sockets", "client_sockets", "losses_time", "traffic_time", "switches_time"];
-  const usedTime = { ...time, domain: [0, d3.max(used.flatMap((id) => data[id]), (d) => d.x) || 1] };
-  const overUsedTime = (id, label, unit, tickFormat) => {
-    const points = data[id].filter((d) => d.x >= 0);
-    draw(id, points, () => ({ x: usedTime, y: fromZero(label, points, tickFormat), marks: lines(points, of) }), { keys: keysOf(points, of), columns: { x: "time_s", y: unit, of: "curve" } });
-  };
-  overUsedTime("cpu_time", "cores", "cores", short);
-  overUsedTime("memory_time", "memory", "bytes", bytes);
-  overUsedTime("server_sockets", "sockets", "sockets");
-  overUsedTime("client_sockets", "sockets", "sockets");
-  overUsedTime("losses_time", "per second", "per_second");
-  overUsedTime("traffic_time", "bytes per second", "bytes_per_second", bytes);
-  overUsedTime("switches_time", "per second", "switches_per_second");
+  // ---- Figures that are drawn in a way of their own. The server.
+  const percentiles = [["p50", A], ["p90", C], ["p99", B]];
+  const drawn = slices.filter((d) => d.slices > 0);
+  const missing = slices.filter((d) => d.slices === 0);
+  const widths = drawn.map((d) => `${d.of}: ${queries(d.least)} or more in ${count(d.slices)} ${d.slices === 1 ? "slice" : "slices"} of ${length([d.narrowest_s, d.widest_s])}`);
+  say("latency_time", widths.length > 0 ? `Slices are widened until five queries lie beyond their percentile: ${widths.join("; ")}.` : "");
+  say("latency_time", missing.length > 0 && drawn.length > 0 ? `Not drawn for want of queries: ${missing.map((d) => `${d.of} (needs ${count(d.least)})`).join(", ")}.` : "");
+  const known = data.latency_time.filter((d) => d.ms !== null);
+  draw("latency_time", known.length > 0 ? data.latency_time : [], (points, size) => ({
+    x: { ...time, domain: [0, d3.max(points, (d) => d.to) || 1] },
+    y: logarithmic(known.map((d) => Math.max(d.ms, 1e-3)), "latency", up(size)),
+    marks: percentiles.toReversed().flatMap(([name, stroke]) => {
+      const part = only(points, name);
+      const look = { x: "t", y: (d) => (d.ms === null ? NaN : Math.max(d.ms, 1e-3)) };
+      // What has no neighbour on either side would not be seen as a line.
+      const alone = part.filter((d, at) => d.ms !== null && (part[at - 1]?.ms ?? null) === null && (part[at + 1]?.ms ?? null) === null);
+      return [Plot.line(part, { ...look, stroke, strokeWidth: 1.6 }), Plot.dot(alone, { ...look, fill: stroke, r: 2.5 })];
+    }),
+  }), {
+    keys: percentiles.filter(([key]) => only(known, key).length > 0).map(([key, stroke]) => [legends[key], stroke]),
+    columns: { from: "from_s", to: "to_s", queries: "queries", of: "percentile", ms: "latency_ms" },
+    none: data.latency_time.length > 0 ? "Nothing to show: every percentile falls among unanswered queries." : `Nothing to show: a median needs ${queries(10)} sent.`,
+  });
 
-  // ---- The replay.
+  const unanswered = data.rcodes.filter((d) => !d.answered && d.key !== "not_sent").reduce((sum, d) => sum + d.n, 0);
+  say("latency_histogram", unanswered > 0 ? `${queries(unanswered)} without an answer ${unanswered === 1 ? "is" : "are"} not in it.` : "");
+  draw("latency_histogram", data.latency_histogram, (points, size) => {
+    const [low, high] = [points[0].from, points[points.length - 1].to];
+    const domain = high / low < 10 ? [low / 2, high * 2] : [low, high];
+    const finer = within(powers(...domain).flatMap((power) => [power, power * 2, power * 5]), domain);
+    const ticks = finer.length <= across(size) ? finer : within(powers(...domain), domain);
+    return {
+      x: { type: "log", label: "latency", domain, ticks: fitting(ticks, across(size)), tickFormat: millis, line: true },
+      y: { label: "queries", domain: [0, d3.max(points, (d) => d.n) * 1.05], tickFormat: count, ...grid },
+      marks: [Plot.rect(points.filter((d) => d.n > 0), { x1: "from", x2: "to", y1: 0, y2: "n", fill: A, insetLeft: 0.5, insetRight: 0.5, title: (d) => `${millis(d.from)} to ${millis(d.to)}: ${queries(d.n)}` })],
+    };
+  }, { columns: { from: "from_ms", to: "to_ms", n: "queries" } });
+
+  // The replay.
   const whiskers = data.boxes.length > 0 && data.boxes[0].p99 !== null;
   const boxWidths = d3.extent(data.boxes, (d) => d.to - d.from);
   say("boxes", data.boxes.length > 0 ? `Slices hold ${queries(d3.min(data.boxes, (d) => d.queries))} or more, in ${length(boxWidths)}.` : "");
@@ -174,7 +144,7 @@
       curve(points, "recorded", { stroke: B, strokeWidth: 4, strokeOpacity: 0.55 }),
       curve(points, "replayed", { stroke: A, strokeWidth: 1.5 }),
     ],
-  }), { keys: [["recorded", B], ["replayed", A]], columns: { x: "gap_s", y: "gaps_percent", of: "curve" } });
+  }), { keys: [[legends.recorded, B], [legends.replayed, A]], columns: { x: "gap_s", y: "gaps_percent", of: "curve" } });
 
   draw("rate", data.rate, (points) => {
     const far = Math.max(0.15, d3.max(points, (d) => Math.abs(d.percent)) * 1.1);
@@ -194,10 +164,10 @@
     y: { label: "windows (%)", domain: [0, 100], ...grid },
     marks: [
       Plot.ruleX([-0.1, 0.1], { stroke: SOFT, strokeDasharray: "5 4" }),
-      curve(points, "0.1 s", { stroke: B, strokeWidth: 2, curve: "step-after" }),
-      curve(points, "1 s", { stroke: A, strokeWidth: 2, curve: "step-after" }),
+      curve(points, "0_1_s", { stroke: B, strokeWidth: 2, curve: "step-after" }),
+      curve(points, "1_s", { stroke: A, strokeWidth: 2, curve: "step-after" }),
     ],
-  }), { keys: [["1-s windows", A], ["0.1-s windows", B]], columns: { x: "rate_difference_percent", y: "windows_percent", of: "window" } });
+  }), { keys: [[legends["1_s"], A], [legends["0_1_s"], B]], columns: { x: "rate_difference_percent", y: "windows_percent", of: "window" } });
 
   document.documentElement.dataset.drawn = "yes";
 })();

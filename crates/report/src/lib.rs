@@ -10,7 +10,8 @@
 //!
 //! # Files
 //!
-//! `page.rs` fills the template of a run's page with the parts in `page/` (`head.rs` what stands on top, `tables.rs`, `usage.rs`, `agents.rs`
+//! `figures.rs` is the table of the figures of a run's page, `curves.rs` that of the curves in which runs are held against one another,
+//! `axis.rs` what both draw them over. `page.rs` fills the template of a run's page with the parts in `page/` (`head.rs` what stands on top, `tables.rs`, `usage.rs`, `agents.rs`
 //! and `answers.rs` its tables, `settings.rs` what was asked for); `page/overlay.rs` is the page of several runs, and `rewrite.rs` writes
 //! pages of runs that ended before. `many.rs` gathers the cells of an experiment, `many/` shows them. `ratio.rs` and `ratio/` show the
 //! study of response times over UDP and connections. `text.rs` is a run for a terminal, `metrics.rs` a run that still goes on. `assets/` has
@@ -18,6 +19,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod axis;
+mod curves;
+pub mod figures;
 pub mod many;
 pub mod metrics;
 mod page;
@@ -30,6 +34,7 @@ use std::path::Path;
 use ldplayer_results::store::RunDir;
 use ldplayer_results::{Evaluated, ResultsError};
 
+pub use curves::{Curves, read_curves};
 pub use rewrite::{rewrite_page, rewrite_pages};
 pub use text::{AnswersText, RunText};
 

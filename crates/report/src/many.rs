@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use ldplayer_results::Curves;
+use crate::curves::{Curves, RunCurve};
 use ldplayer_results::ResultsError;
 use ldplayer_results::compare::{Comparison, Estimate, Kept, Side, estimate_of, quantities_of, unit, warned};
 use ldplayer_results::words;
@@ -98,20 +98,9 @@ pub struct CellFigure {
 pub struct CellCurves {
     /// Quantiles of latency in milliseconds.
     pub boxes: Vec<LatencyBox>,
-    /// Milliseconds, and the percentage of queries that were answered within them.
-    pub cdf: Vec<Point>,
-    /// The percentage of queries that are slower, and milliseconds.
-    pub tail: Vec<Point>,
-    /// Seconds, and the median latency in milliseconds.
-    pub p50: Vec<Point>,
-    /// Seconds, and the 99th percentile.
-    pub p99: Vec<Point>,
-    /// Seconds, and answers a second.
-    pub answers: Vec<Point>,
-    /// Seconds, and cores that the server used.
-    pub cores: Vec<Point>,
-    /// Seconds, and octets that the server had resident.
-    pub memory: Vec<Point>,
+    /// The others, by their ids.
+    #[serde(flatten)]
+    pub by_id: BTreeMap<&'static str, Vec<Point>>,
 }
 
 /// A point of a cell's curve.
@@ -146,6 +135,13 @@ pub struct CellRuns {
     pub side: Side,
     /// The curves of those that count.
     pub curves: Vec<Curves>,
+}
+
+impl CellCurves {
+    /// The points of a curve of all cells.
+    fn points(&self, of: &RunCurve) -> &[Point] {
+        self.by_id.get(of.id).map_or(&[], Vec::as_slice)
+    }
 }
 
 impl Overview {

@@ -8,6 +8,7 @@ mod settings;
 mod tables;
 mod usage;
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
@@ -16,30 +17,47 @@ use minijinja::{Environment, context};
 use serde::Serialize;
 
 use self::settings::lines;
+use crate::figures::{self, Data, FIGURES, Figure};
 use ldplayer_results::Analysis;
 use ldplayer_results::ResultsError;
-use ldplayer_results::figures::{Bar, Figures};
+use ldplayer_results::figures::LatencySlices;
 use ldplayer_results::store;
 use ldplayer_results::words;
-use ldplayer_results::{Connections, RunReport, Telemetry};
+use ldplayer_results::{RunReport, Telemetry};
 
 pub use self::overlay::{Laid, write as write_overlay};
 
 const TEMPLATE: &str = include_str!("../assets/report.html.j2");
 pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 /// What draws and saves figures, for the page of one run and of several.
-pub const FIGURES: &str = include_str!("../assets/figures.js");
+pub const FIGURES_SCRIPT: &str = include_str!("../assets/figures.js");
 const SCRIPT: &str = include_str!("../assets/report.js");
+const MACROS: &str = include_str!("../assets/figure.html.j2");
 pub(crate) const D3: &str = include_str!("../assets/d3.min.js");
 pub(crate) const PLOT: &str = include_str!("../assets/plot.umd.min.js");
 
 /// Writes the page of a run.
 pub fn write(path: &Path, report: &RunReport, analysis: &Analysis) -> Result<(), ResultsError> {
-    let figures = Figures { closes: closes(&report.summary.connections), ..analysis.figures.clone() };
-    let figures = serde_json::to_string(&figures).map_err(ResultsError::json(path))?;
+    let drawn = figures::data(report, &analysis.figures);
+    let data = Embedded {
+        figures: FIGURES,
+        legends: figures::legends(&drawn, &analysis.figures.latency_slices),
+        latency_slices: &analysis.figures.latency_slices,
+        data: drawn,
+    };
+    let data = serde_json::to_string(&data).map_err(ResultsError::json(path))?;
     let about = serde_json::to_string(&head::About::new(report)).map_err(ResultsError::json(path))?;
-    let html = render(report, &figures, &about).map_err(not_made(path))?;
+    let html = render(report, &data, &about).map_err(not_made(path))?;
     store::replace(path, html.as_bytes())
+}
+
+/// What the script of a page draws.
+#[derive(Serialize)]
+struct Embedded<'a> {
+    figures: &'static [Figure],
+    data: BTreeMap<&'static str, Data>,
+    legends: BTreeMap<String, String>,
+    latency_slices: &'a [LatencySlices],
 }
 
 /// The error of a page that could not be made of its template.
@@ -66,18 +84,21 @@ pub fn environment(shown: &impl Serialize) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.add_global("policy", Value::from_safe_string(policy));
     environment.add_global("nonce", Value::from_safe_string(nonce));
+    // What is wrong with it, the first page that is made of it says.
+    environment.add_template("figure.html", MACROS).ok();
     environment
 }
 
-fn render(report: &RunReport, figures: &str, about: &str) -> Result<String, minijinja::Error> {
-    let mut environment = environment(&(report, figures, about));
+fn render(report: &RunReport, data: &str, about: &str) -> Result<String, minijinja::Error> {
+    let mut environment = environment(&(report, data, about));
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("report.html", TEMPLATE)?;
     let summary = &report.summary;
     environment.get_template("report.html")?.render(context! {
         style => safe(STYLE),
-        scripts => [safe(D3), safe(PLOT), safe(FIGURES), safe(SCRIPT)],
-        data => safe(&inside_script(figures)),
+        scripts => [safe(D3), safe(PLOT), safe(FIGURES_SCRIPT), safe(SCRIPT)],
+        data => safe(&inside_script(data)),
+        figures => Value::from(Serde(figures::by_section(report))),
         about => safe(&inside_script(about)),
         head => Value::from(Serde(head::Head::new(report))),
         report => Value::from(Serde(report)),
@@ -138,12 +159,4 @@ fn share(part: u64, whole: Option<u64>) -> String {
         Some(whole) if whole > 0 => format!("{:.2} %", part as f64 * 100.0 / whole as f64),
         _ => String::new(),
     }
-}
-
-/// Who closed connections, the most frequent first.
-fn closes(connections: &Connections) -> Vec<Bar> {
-    let bar = |(name, &n): (&String, &u64)| Bar { name: words::closed(name), n, answered: name.starts_with("client") };
-    let mut bars: Vec<Bar> = connections.closed.iter().map(bar).collect();
-    bars.sort_by_key(|bar| std::cmp::Reverse(bar.n));
-    bars
 }

@@ -6,32 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ldplayer_core::Outcome;
+use ldplayer_report::figures::{FIGURES, Needs, Section};
 use ldplayer_report::many::{CellRuns, Overview};
-use ldplayer_results::{Figure, RunEnd, Side, read_curves, read_document};
+use ldplayer_report::read_curves;
+use ldplayer_results::{Figure, RunEnd, Side, read_document};
 
-/// Every figure of a page.
-const FIGURES: [&str; 14] = [
-    "rcodes_time",
-    "without_time",
-    "latency_histogram",
-    "mbps_time",
-    "boxes",
-    "error_cdf",
-    "gaps",
-    "rate",
-    "rate_cdf",
-    "throughput",
-    "latency_time",
-    "latency_tail",
-    "latency_activity",
-    "rcodes",
-];
-/// What the page of a run over connections has besides.
-const OF_CONNECTIONS: [&str; 4] = ["connections_time", "handshakes", "latency_connections", "closes"];
+/// The figures of the page of a run without connections whose server was not watched.
+fn always() -> Vec<&'static str> {
+    [Section::Server, Section::Replay].into_iter().flat_map(|section| of_section(section, Needs::Nothing)).collect()
+}
 
-/// What the page of a run has whose server was watched.
-const OF_USAGE: [&str; 7] =
-    ["cpu_time", "memory_time", "server_sockets", "client_sockets", "losses_time", "traffic_time", "switches_time"];
+/// The figures of a section that need so much.
+fn of_section(section: Section, needs: Needs) -> Vec<&'static str> {
+    let of = FIGURES.iter().filter(|figure| figure.section == section && figure.needs == needs);
+    of.map(|figure| figure.id).collect()
+}
 
 #[test]
 fn what_both_ends_used_is_drawn_and_what_is_not_known_is_said() {
@@ -44,7 +33,8 @@ fn what_both_ends_used_is_drawn_and_what_is_not_known_is_said() {
         loaded(&folder.join("report.html"))
     };
     let dom = run(&watched, common::usage(20));
-    OF_USAGE.iter().for_each(|figure| assert!(has_svg(&dom, figure), "figure {figure} was not drawn"));
+    let used = [Needs::Nothing, Needs::Watched].map(|needs| of_section(Section::Usage, needs)).concat();
+    used.iter().for_each(|figure| assert!(has_svg(&dom, figure), "figure {figure} was not drawn"));
     assert_eq!((marks(&dom, "cpu_time"), marks(&dom, "server_sockets")), (2, 2), "a curve for each");
     assert_eq!(marks(&dom, "losses_time"), 4, "what there was");
     assert!(!dom.contains("id=\"unwatched\"") && dom.contains("shared memory counted once"));
@@ -63,7 +53,7 @@ fn every_figure_of_a_lifelike_run_has_marks() {
     let run = dir.path().join("run");
     common::run(&run, common::lifelike(20.0, 2_000.0));
     let dom = loaded(&run.join("report.html"));
-    for figure in FIGURES {
+    for figure in always() {
         assert!(marks(&dom, figure) > 0, "figure {figure} has no marks");
         assert!(has_svg(&dom, figure), "figure {figure} has no SVG");
     }
@@ -99,7 +89,8 @@ fn a_run_over_connections_has_figures_of_them_and_no_other_run_has() {
     let queries = rows.iter().filter(|row| row.status.is_query()).count() as u64;
     common::run_to(&connected, rows, common::end_connected(queries, 20));
     let dom = loaded(&connected.join("report.html"));
-    for figure in FIGURES.iter().chain(&OF_CONNECTIONS) {
+    let of_connections = of_section(Section::Connections, Needs::Nothing);
+    for figure in always().iter().chain(&of_connections) {
         assert!(marks(&dom, figure) > 0 && has_svg(&dom, figure), "figure {figure} has no marks");
     }
     assert_eq!(marks(&dom, "connections_time"), 2, "a curve for connections and one for TIME_WAIT");
@@ -108,7 +99,7 @@ fn a_run_over_connections_has_figures_of_them_and_no_other_run_has() {
     assert!(marks(&dom, "closes") >= 4);
     common::run(&other, common::lifelike(2.0, 100.0));
     let dom = loaded(&other.join("report.html"));
-    assert!(!OF_CONNECTIONS.iter().any(|figure| dom.contains(&format!("id=\"{figure}\""))));
+    assert!(!of_connections.iter().any(|figure| dom.contains(&format!("id=\"{figure}\""))));
 }
 
 /// Chooses the first server of those there are.
@@ -145,7 +136,7 @@ fn the_page_of_an_experiment_draws_every_figure_of_every_cell() {
         .write_page(&page)
         .unwrap();
     let dom = loaded(&page);
-    for figure in ["any", "boxes", "cdf", "tail", "p50", "p99", "answers", "cores", "memory"] {
+    for figure in ["any", "boxes", "cdf", "tail", "p50", "p99", "answers", "timeouts", "cores", "memory"] {
         assert!(marks(&dom, figure) > 0 && has_svg(&dom, figure), "figure {figure} has no marks");
     }
     assert_eq!((marks(&dom, "cdf"), marks(&dom, "boxes")), (2, 4), "a curve a cell; box and median of each");
@@ -158,7 +149,7 @@ fn the_page_of_an_experiment_draws_every_figure_of_every_cell() {
     assert!(!shown(&dom).contains("<th>p99</th>") && shown(&dom).contains("<th>99th percentile of latency</th>"));
     let files = saved(&page);
     let of = |kind: &str| files.iter().filter(|file| file["name"].as_str().unwrap().ends_with(kind)).count();
-    assert_eq!([".svg", ".png", ".csv"].map(of), [9; 3], "each figure in each form");
+    assert_eq!([".svg", ".png", ".csv"].map(of), [10; 3], "each figure in each form");
     check_saved(&files, "two, 2025-11-24 16:00:00 UTC, 3 repeats of each cell");
     check_saved(&files, "server: old, <b id=bold>");
     let csv = |name: &str| files.iter().find(|file| file["name"] == name).unwrap()["lines"].clone();
@@ -238,14 +229,14 @@ fn a_server_that_dies_is_seen_to_die() {
     let dom = loaded(&run.join("report.html"));
     let data: serde_json::Value = serde_json::from_str(embedded(&dom, "data")).unwrap();
     let of = |figure: &str, curve: &str| -> Vec<f64> {
-        let points = data[figure].as_array().unwrap().iter().filter(|point| point["of"] == curve);
+        let points = data["data"][figure].as_array().unwrap().iter().filter(|point| point["of"] == curve);
         points.map(|point| point["y"].as_f64().unwrap()).collect()
     };
     assert_eq!(of("rcodes_time", "NOERROR"), [[100.0; 5], [0.0; 5]].concat(), "to the end, and not to the last answer");
     assert_eq!(of("throughput", "answers"), [[100.0; 5], [0.0; 5]].concat());
-    assert_eq!(of("without_time", "timed out"), [[0.0; 5], [100.0; 5]].concat());
-    assert!(of("cpu_time", "server").len() < of("cpu_time", "client").len());
-    let slices = data["latency_time"].as_array().unwrap();
+    assert_eq!(of("without_time", "timed_out"), [[0.0; 5], [100.0; 5]].concat());
+    assert!(of("cpu_time", "server_cpu_s").len() < of("cpu_time", "client_cpu_s").len());
+    let slices = data["data"]["latency_time"].as_array().unwrap();
     let silent = slices.iter().filter(|slice| slice["ms"].is_null());
     assert!(silent.clone().count() > 0 && silent.clone().all(|slice| slice["to"].as_f64().unwrap() > 4.9));
     assert!(marks(&dom, "latency_time") > 0 && shown(&dom).contains("500 queries without an answer are not in it"));
@@ -319,7 +310,7 @@ fn every_figure_is_saved_as_svg_png_and_csv_with_what_it_is_of() {
     common::run(&run, common::lifelike(20.0, 200.0));
     let files = saved(&run.join("report.html"));
     let of = |kind: &str| files.iter().filter(|file| file["name"].as_str().unwrap().ends_with(kind)).count();
-    assert_eq!((of(".svg"), of(".png"), of(".csv")), (FIGURES.len(), FIGURES.len(), FIGURES.len()));
+    assert_eq!((of(".svg"), of(".png"), of(".csv")), (always().len(), always().len(), always().len()));
     check_saved(&files, "b-root.pcap.xz → 198.51.100.1:53, over UDP, 2025-11-24 16:00:00 UTC");
     let csv = files.iter().find(|file| file["name"] == "b-root.pcap.xz-latency-time.csv").expect("latency over time");
     assert_eq!(csv["lines"][0], "from_s,to_s,queries,percentile,latency_ms,run,settings");

@@ -44,7 +44,10 @@ fn a_page_written_again_has_the_figures_of_connections() {
     let before = fs::read_to_string(&page).unwrap();
     rewrite_page::<String>(&place.path().join("run"), None).unwrap();
     assert!(fs::read_to_string(&page).unwrap() == before, "the page changed");
-    assert!(before.contains("client: last query") && before.contains("TIME_WAIT\"}"), "figures have points");
+    assert!(
+        before.contains("client: last query") && before.contains("\"of\":\"client_tcp_time_wait\"}"),
+        "figures have points"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod accounts;
 mod compared;
 mod connections;
+mod curve;
 mod delayed;
 mod drift;
 pub mod figures;
@@ -24,6 +25,7 @@ use ldplayer_core::time::NS_PER_S;
 
 pub use self::accounts::UdpAnswers;
 use self::accounts::{Accounts, Activity};
+use self::curve::Curve;
 pub use self::delayed::Delayed;
 use self::figures::Figures;
 use self::ordered::CONNECTIONS;

@@ -61,7 +61,6 @@ pub mod answers;
 mod columns;
 pub mod compare;
 mod config;
-mod curves;
 mod error;
 mod expect;
 mod judge;
@@ -88,7 +87,6 @@ pub mod words;
 
 pub use analysis::{Analysis, figures, needed};
 pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
-pub use curves::{Curves, read_curves};
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 pub use limits::{TimingLimits, VerdictLimits};

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{CellFigure, Overview, Point, QuantityFigures, pictures};
+use crate::curves::CURVES;
 use ldplayer_results::ResultsError;
 use ldplayer_results::store;
 
@@ -19,28 +20,14 @@ pub fn export(overview: &Overview, directory: &Path) -> Result<(), ResultsError>
     write("cells.csv", cells(overview).as_bytes())?;
     write("runs.csv", runs(overview).as_bytes())?;
     write("comparisons.csv", comparisons(overview).as_bytes())?;
-    for (name, points) in curves(overview) {
-        write(&format!("{name}.csv"), curve(overview, points).as_bytes())?;
+    for of in CURVES {
+        write(&format!("{}.csv", of.file), curve(overview, overview.curves.points(of)).as_bytes())?;
     }
     for picture in pictures::all(overview) {
         write(&format!("{}.svg", picture.name), picture.svg.as_bytes())?;
         write(&format!("{}.png", picture.name), &picture.png)?;
     }
     Ok(())
-}
-
-/// The curves with the names of their files.
-fn curves(overview: &Overview) -> [(&'static str, &[Point]); 7] {
-    let curves = &overview.curves;
-    [
-        ("latency-cdf", &curves.cdf),
-        ("latency-tail", &curves.tail),
-        ("latency-p50-over-time", &curves.p50),
-        ("latency-p99-over-time", &curves.p99),
-        ("answers-over-time", &curves.answers),
-        ("cores-over-time", &curves.cores),
-        ("memory-over-time", &curves.memory),
-    ]
 }
 
 /// A field of CSV (RFC 4180).

@@ -1,48 +1,42 @@
 //! One curve of the curves of several repeats: at each place their median.
 
 use super::{CellCurves, CellRuns, LatencyBox, Point, TIME_POINTS};
-use ldplayer_results::Curves;
+use crate::axis::Axis;
+use crate::curves::{CURVES, Curves};
 use ldplayer_results::compare::median;
-
-/// Least latency that has a place on a logarithmic axis, in milliseconds.
-const LEAST_MS: f64 = 1e-3;
 
 /// The curves of all cells.
 pub fn curves(cells: &[CellRuns]) -> CellCurves {
-    let mut found = CellCurves::default();
+    let by_id = CURVES.iter().map(|curve| (curve.id, Vec::new())).collect();
+    let mut found = CellCurves { by_id, ..CellCurves::default() };
     for (cell, runs) in cells.iter().enumerate().filter(|(_, runs)| !runs.curves.is_empty()) {
-        let shares = shares(&runs.curves);
-        let at = |percent: usize| shares.get(percent).copied();
-        found.boxes.push(LatencyBox { cell, p5: at(5), p25: at(25), p50: at(50), p75: at(75), p95: at(95) });
-        found.cdf.extend(shares.iter().enumerate().map(|(percent, ms)| Point { cell, x: *ms, y: percent as f64 }));
-        found.tail.extend(tail(&runs.curves).map(|(x, y)| Point { cell, x, y }));
-        let over_time = |of: fn(&Curves) -> &[(f64, f64)]| {
-            let all: Vec<&[(f64, f64)]> = runs.curves.iter().map(of).collect();
-            by_time(&all).into_iter().map(move |(x, y)| Point { cell, x, y })
-        };
-        found.p50.extend(over_time(|curves| &curves.p50));
-        found.p99.extend(over_time(|curves| &curves.p99));
-        found.answers.extend(over_time(|curves| &curves.answers));
-        found.cores.extend(over_time(|curves| &curves.cores));
-        found.memory.extend(over_time(|curves| &curves.memory));
+        for curve in CURVES {
+            let repeats: Vec<Vec<(f64, f64)>> = runs.curves.iter().map(|curves| known(curves, curve.id)).collect();
+            let points = if curve.x == Axis::TIME { by_time(&repeats) } else { by_place(&repeats) };
+            if curve.id == "cdf" {
+                // It has a point for each percentage.
+                let at = |percent: usize| points.get(percent).map(|point| point.0);
+                found.boxes.push(LatencyBox { cell, p5: at(5), p25: at(25), p50: at(50), p75: at(75), p95: at(95) });
+            }
+            let points = points.into_iter().map(|(x, y)| Point { cell, x, y });
+            found.by_id.entry(curve.id).or_default().extend(points);
+        }
     }
     found
 }
 
-/// Latency at each percentage; it ends where half of the repeats do.
-fn shares(curves: &[Curves]) -> Vec<f64> {
-    let at = |percent: usize| half(curves.iter().map(|curves| curves.shares.get(percent).copied()));
-    (0..=100).map_while(at).map(|ms| ms.max(LEAST_MS)).collect()
+/// The points of a run's curve where it is not interrupted.
+fn known(curves: &Curves, id: &str) -> Vec<(f64, f64)> {
+    curves.get(id).into_iter().flatten().filter_map(|&(x, y)| Some((x, y?))).collect()
 }
 
-/// The slow side. Repeats of one trace have their points at the same places.
-fn tail(curves: &[Curves]) -> impl Iterator<Item = (f64, f64)> {
-    let longest = curves.iter().map(|curves| curves.tail.as_slice()).max_by_key(|tail| tail.len()).unwrap_or_default();
+/// Curves whose points of one place belong together. The curve ends where half of the repeats do.
+fn by_place(curves: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
     let at = |place: usize| {
-        let ms = half(curves.iter().map(|curves| curves.tail.get(place).map(|point| point.1)))?;
-        Some((longest[place].0, ms.max(LEAST_MS)))
+        let points = || curves.iter().map(|curve| curve.get(place));
+        Some((half(points().map(|point| Some(point?.0)))?, half(points().map(|point| Some(point?.1)))?))
     };
-    (0..longest.len()).map_while(at)
+    (0..).map_while(at).collect()
 }
 
 /// The median of those that are there, if that is half of them or more.
@@ -53,10 +47,10 @@ fn half(values: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 /// Curves over time as one, by slices of it.
-fn by_time(curves: &[&[(f64, f64)]]) -> Vec<(f64, f64)> {
+fn by_time(curves: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
     let points = || curves.iter().flat_map(|curve| curve.iter());
     let end = points().map(|point| point.0).fold(0.0, f64::max);
-    let most = curves.iter().map(|curve| curve.len()).max().unwrap_or_default();
+    let most = curves.iter().map(Vec::len).max().unwrap_or_default();
     let slices = most.clamp(1, TIME_POINTS);
     let mut found: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); slices];
     for (at, value) in points() {

@@ -7,7 +7,8 @@ use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
 use super::{Cell, Overview};
-use crate::page::{D3, FIGURES, PLOT, STYLE, inside_script};
+use crate::curves::{self, RunCurve};
+use crate::page::{D3, FIGURES_SCRIPT, PLOT, STYLE, inside_script};
 use crate::page::{environment, not_made};
 use ldplayer_results::ResultsError;
 use ldplayer_results::compare::{Comparison, Estimate, Outcome, SideSummary, Verdict, shown};
@@ -22,7 +23,8 @@ const COLUMNS: [&str; 7] = ["answered", "p50", "p99", "p999", "drift", "cpu", "m
 
 /// Writes the page.
 pub fn write(overview: &Overview, path: &Path) -> Result<(), ResultsError> {
-    let data = serde_json::to_string(overview).map_err(ResultsError::json(path))?;
+    let data = Embedded { overview, figures: shown_curves(overview) };
+    let data = serde_json::to_string(&data).map_err(ResultsError::json(path))?;
     let html = render(overview, &data).map_err(not_made(path))?;
     store::replace(path, html.as_bytes())
 }
@@ -35,7 +37,7 @@ fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
     let columns: Vec<&str> = COLUMNS.into_iter().filter(|name| has(overview, name)).collect();
     environment.get_template("many.html")?.render(context! {
         style => safe(STYLE),
-        scripts => [safe(D3), safe(PLOT), safe(FIGURES), safe(SCRIPT)],
+        scripts => [safe(D3), safe(PLOT), safe(FIGURES_SCRIPT), safe(SCRIPT)],
         data => safe(&inside_script(data)),
         overview => Value::from(Serde(overview)),
         count => overview.cells.len(),
@@ -44,10 +46,25 @@ fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
         span => columns.len() + 3,
         gate => gate(overview),
         watched => has(overview, "cpu"),
+        figures => Value::from(Serde(shown_curves(overview))),
         rows => Value::from(Serde(rows(overview, &columns))),
         columns => columns.iter().map(|name| words::quantity(name)).collect::<Vec<_>>(),
         comparisons => Value::from(Serde(overview.comparisons.iter().map(told).collect::<Vec<_>>())),
     })
+}
+
+/// What the script of the page draws.
+#[derive(Serialize)]
+struct Embedded<'a> {
+    #[serde(flatten)]
+    overview: &'a Overview,
+    figures: Vec<RunCurve>,
+}
+
+/// The curves of the page.
+fn shown_curves(overview: &Overview) -> Vec<RunCurve> {
+    let connected = overview.curves.by_id.get("connections").is_some_and(|points| !points.is_empty());
+    curves::shown(connected, has(overview, "cpu"))
 }
 
 fn has(overview: &Overview, quantity: &str) -> bool {

@@ -8,7 +8,9 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::register_font;
 
-use super::{CellFigure, Overview, Point, QuantityFigures};
+use super::{CellFigure, Overview, QuantityFigures};
+use crate::axis::{self, Scale};
+use crate::curves::{CURVES, RunCurve};
 use ldplayer_results::compare::shown;
 
 /// Latin letters, digits and signs of DejaVu Sans.
@@ -87,54 +89,37 @@ struct Chart {
 
 /// All figures that there are.
 pub fn all(overview: &Overview) -> Vec<Picture> {
-    let curves = &overview.curves;
-    let ms = |points: &[Point], of: fn(&Point) -> f64| Axis::logarithmic("latency", "ms", points.iter().map(of));
-    let time =
-        |points: &[Point]| Axis::from_zero("time since the first query (s)", "", points.iter().map(|point| point.x));
-    let level = |label, unit, points: &[Point]| Axis::from_zero(label, unit, points.iter().map(|point| point.y));
-    let percent = Axis { range: (0.0, 100.0), ..Axis::from_zero("queries (%)", "", [100.0].into_iter()) };
-    let slower = |points: &[Point]| Axis::logarithmic("slowest queries (%)", "", points.iter().map(|point| point.x));
-    let mut charts = vec![
-        ("latency-boxes".to_owned(), boxes(overview)),
-        (
-            "latency-cdf".to_owned(),
-            lines(overview, "Latency, cumulative", &curves.cdf, ms(&curves.cdf, |p| p.x), percent),
-        ),
-        (
-            "latency-tail".to_owned(),
-            lines(overview, "Latency of the slowest", &curves.tail, slower(&curves.tail), ms(&curves.tail, |p| p.y)),
-        ),
-    ];
-    let over_time = [
-        ("latency-p50-over-time", "Median latency over the run", &curves.p50, ms(&curves.p50, |p| p.y)),
-        ("latency-p99-over-time", "99th percentile over the run", &curves.p99, ms(&curves.p99, |p| p.y)),
-        ("answers-over-time", "Answers per second", &curves.answers, level("per second", "", &curves.answers)),
-        ("cores-over-time", "Cores used by the server", &curves.cores, level("cores", "", &curves.cores)),
-        ("memory-over-time", "Resident memory of the server", &curves.memory, level("memory", "B", &curves.memory)),
-    ];
-    charts.extend(
-        over_time.map(|(name, title, points, y)| (name.to_owned(), lines(overview, title, points, time(points), y))),
-    );
+    let boxes = [("latency-boxes".to_owned(), boxes(overview))];
+    let curves = CURVES.iter().map(|of| (of.file.to_owned(), lines(overview, of)));
     let plain = |name: &str| name.replace('(', "-").replace(')', "");
-    charts.extend(overview.quantities.iter().map(|of| (format!("figure-{}", plain(&of.quantity)), dots(overview, of))));
-    let drawn = charts.into_iter().filter(|(_, chart)| !chart.shapes.is_empty());
+    let dots = overview.quantities.iter().map(|of| (format!("figure-{}", plain(&of.quantity)), dots(overview, of)));
+    let charts = boxes.into_iter().chain(curves).chain(dots);
+    let drawn = charts.filter(|(_, chart)| !chart.shapes.is_empty());
     drawn.filter_map(|(name, chart)| chart.picture(name)).collect()
 }
 
+/// The title and caption of a curve on one line.
+fn title(of: &RunCurve) -> String {
+    format!("{} {}", of.title, of.caption).trim().trim_end_matches('.').to_owned()
+}
+
 /// Curves by cell.
-fn lines(overview: &Overview, title: &str, points: &[Point], x: Axis, y: Axis) -> Chart {
+fn lines(overview: &Overview, curve: &RunCurve) -> Chart {
+    let points = overview.curves.points(curve);
+    let x = Axis::new(curve.x, points.iter().map(|point| point.x));
+    let y = Axis::new(curve.y, points.iter().map(|point| point.y));
     let of = |cell: usize| points.iter().filter(move |point| point.cell == cell);
     let cells = (0..overview.cells.len()).filter(|cell| of(*cell).next().is_some());
     let cells: Vec<usize> = cells.collect();
-    let curve = |cell: &usize| {
+    let placed = |cell: &usize| {
         let placed = of(*cell).map(|point| (x.place(point.x), y.place(point.y)));
         (*cell, Shape::Curve(placed.collect()))
     };
     Chart {
-        title: title.to_owned(),
+        title: title(curve),
         height: HEIGHT,
         rows: Vec::new(),
-        shapes: cells.iter().map(curve).collect(),
+        shapes: cells.iter().map(placed).collect(),
         legend: cells.iter().map(|cell| (*cell, overview.cells[*cell].label.clone())).collect(),
         x: x.clone(),
         y: y.clone(),
@@ -197,6 +182,17 @@ fn dots(overview: &Overview, figures: &QuantityFigures) -> Chart {
 }
 
 impl Axis {
+    /// The axis of a figure for these values.
+    fn new(axis: axis::Axis, values: impl Iterator<Item = f64>) -> Self {
+        match axis.scale {
+            Scale::Latency => Self::logarithmic(axis.label, "ms", values),
+            Scale::Slowest => Self::logarithmic(axis.label, "", values),
+            Scale::Percent => Self { range: (0.0, 100.0), ..Self::from_zero(axis.label, "", [100.0].into_iter()) },
+            Scale::Bytes => Self::from_zero(axis.label, "B", values),
+            Scale::Time | Scale::UsageTime | Scale::Count | Scale::Short => Self::from_zero(axis.label, "", values),
+        }
+    }
+
     /// From the power of ten below the least value to the one above the most.
     fn logarithmic(label: &str, unit: &'static str, values: impl Iterator<Item = f64>) -> Self {
         let (low, high) = values.filter(|value| *value > 0.0).map(f64::log10).fold((f64::MAX, f64::MIN), extended);

@@ -13,16 +13,18 @@ fn run(p99: f64) -> RunReport {
 }
 
 fn curves(by: f64) -> Curves {
-    let over_time = |value: f64| (0..50).map(|at| (f64::from(at), value * by)).collect::<Vec<_>>();
-    Curves {
-        shares: (0..=99).map(|at| 0.1 * by * 1.05_f64.powi(at)).collect(),
-        tail: (0..50).map(|at| (100.0 / f64::from(at + 1), 0.1 * by * f64::from(at + 1))).collect(),
-        p50: over_time(0.2),
-        p99: over_time(2.0),
-        answers: over_time(100.0),
-        cores: over_time(0.5),
-        memory: over_time(5e7),
-    }
+    let over_time = |value: f64| (0..50).map(|at| (f64::from(at), Some(value * by))).collect::<Vec<_>>();
+    let cdf = (0..=99).map(|at| (0.1 * by * 1.05_f64.powi(at), Some(f64::from(at)))).collect();
+    let tail = (0..50).map(|at| (100.0 / f64::from(at + 1), Some(0.1 * by * f64::from(at + 1)))).collect();
+    Curves::from([
+        ("cdf", cdf),
+        ("tail", tail),
+        ("p50", over_time(0.2)),
+        ("p99", over_time(2.0)),
+        ("answers", over_time(100.0)),
+        ("cores", over_time(0.5)),
+        ("memory", over_time(5e7)),
+    ])
 }
 
 /// Two servers over two transports, three repeats each.
@@ -55,7 +57,11 @@ fn repeats_become_one_curve_and_cells_are_named_by_what_differs() {
     );
     let median = found.curves.boxes[0].p50.unwrap();
     assert!((median - 0.1 * 1.01 * 1.05_f64.powi(50)).abs() < 1e-9, "{median}");
-    assert_eq!(found.curves.cdf.iter().filter(|point| point.cell == 0).count(), 100, "one percent was not answered");
+    assert_eq!(
+        found.curves.by_id["cdf"].iter().filter(|point| point.cell == 0).count(),
+        100,
+        "one percent was not answered"
+    );
     let p99 = found.quantities.iter().find(|figures| figures.quantity == "p99").unwrap();
     assert_eq!((p99.cells.len(), p99.cells[0].values.len(), p99.cells[0].estimate.median), (4, 3, 1.04));
 }

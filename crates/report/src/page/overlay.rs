@@ -1,16 +1,18 @@
 //! The page of several runs: their curves laid over one another, and their figures side by side.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use minijinja::context;
 use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
-use super::{D3, FIGURES, PLOT, STYLE, head, inside_script, safe, settings, share};
+use super::{D3, FIGURES_SCRIPT, PLOT, STYLE, head, inside_script, safe, settings, share};
+use crate::curves::{self, RunCurve, curves_of};
 use crate::page::{environment, not_made};
 use crate::text::RunText;
 use ldplayer_results::ResultsError;
-use ldplayer_results::figures::{Figures, LatencyPoint, Point};
+use ldplayer_results::figures::Figures;
 use ldplayer_results::needed;
 use ldplayer_results::numbers::{counted, fixed, grouped, in_bytes};
 use ldplayer_results::store;
@@ -30,19 +32,13 @@ pub struct Laid {
     pub figures: Figures,
 }
 
-/// The curves of all runs.
-#[derive(Default, Serialize)]
+/// What the script of the page draws.
+#[derive(Serialize)]
 struct Overlay {
     runs: Vec<Named>,
-    tail: Vec<RunPoint>,
-    p50: Vec<RunPoint>,
-    p99: Vec<RunPoint>,
-    answers: Vec<RunPoint>,
+    figures: Vec<RunCurve>,
+    curves: BTreeMap<&'static str, Vec<RunPoint>>,
     rcodes: Vec<Share>,
-    timeouts: Vec<RunPoint>,
-    connections: Vec<RunPoint>,
-    cores: Vec<RunPoint>,
-    memory: Vec<RunPoint>,
 }
 
 /// A run as figures that are saved name it.
@@ -65,6 +61,7 @@ struct RunPoint {
 #[derive(Serialize)]
 struct Share {
     run: usize,
+    key: String,
     name: String,
     n: u64,
     percent: f64,
@@ -81,12 +78,10 @@ fn render(runs: &[Laid], data: &str) -> Result<String, minijinja::Error> {
     let mut environment = environment(&data);
     // The name ends in .html, so everything that is not marked as safe is escaped.
     environment.add_template("overlay.html", TEMPLATE)?;
-    let has_connections = |run: &Laid| run.report.summary.connections.opened > 0;
-    let is_watched = |run: &Laid| run.report.summary.telemetry.server.is_some();
     let unwatched: Vec<&str> = runs.iter().filter(|run| !is_watched(run)).map(|run| run.name.as_str()).collect();
     environment.get_template("overlay.html")?.render(context! {
         style => safe(STYLE),
-        scripts => [safe(D3), safe(PLOT), safe(FIGURES), safe(SCRIPT)],
+        scripts => [safe(D3), safe(PLOT), safe(FIGURES_SCRIPT), safe(SCRIPT)],
         data => safe(&inside_script(data)),
         title => runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", "),
         count => counted(runs.len() as u64, "run", "runs"),
@@ -94,8 +89,7 @@ fn render(runs: &[Laid], data: &str) -> Result<String, minijinja::Error> {
         runs => Value::from(Serde(runs.iter().map(Shown::new).collect::<Vec<_>>())),
         rows => Value::from(Serde(rows(runs))),
         different => Value::from(Serde(different(runs))),
-        connected => runs.iter().any(has_connections),
-        watched => runs.iter().any(is_watched),
+        figures => Value::from(Serde(shown(runs))),
         unwatched => unwatched.join(", "),
     })
 }
@@ -217,35 +211,39 @@ fn different(runs: &[Laid]) -> Vec<Different> {
 }
 
 fn overlay(runs: &[Laid]) -> Overlay {
-    let mut all = Overlay::default();
+    let mut curves: BTreeMap<&'static str, Vec<RunPoint>> = BTreeMap::new();
     for (run, laid) in runs.iter().enumerate() {
-        let figures = &laid.figures;
-        let of = |points: &[Point], of: &str| -> Vec<RunPoint> {
-            let points = points.iter().filter(|point| point.of == of && point.x >= 0.0);
-            points.map(|point| RunPoint { run, x: point.x, y: Some(point.y) }).collect()
-        };
-        let percentile = |of: &str| -> Vec<RunPoint> {
-            let points = figures.latency_time.iter().filter(|point| point.of == of);
-            points.map(|&LatencyPoint { t, ms, .. }| RunPoint { run, x: t, y: ms }).collect()
-        };
-        all.runs.push(Named { name: laid.name.clone(), about: head::About::new(&laid.report) });
-        all.tail.extend(of(&figures.latency_tail, "from sent"));
-        all.p50.extend(percentile("median"));
-        all.p99.extend(percentile("99th percentile"));
-        all.answers.extend(of(&figures.throughput, "answers"));
-        all.timeouts.extend(of(&figures.without_time, "timed out"));
-        all.connections.extend(of(&figures.connections_time, "open"));
-        all.cores.extend(of(&figures.cpu_time, "server"));
-        all.memory.extend(of(&figures.memory_time, "server, resident (RSS)"));
-        all.rcodes.extend(shares(run, laid));
+        for (id, points) in curves_of(&laid.figures) {
+            curves.entry(id).or_default().extend(points.into_iter().map(|(x, y)| RunPoint { run, x, y }));
+        }
     }
-    all
+    Overlay {
+        runs: runs
+            .iter()
+            .map(|laid| Named { name: laid.name.clone(), about: head::About::new(&laid.report) })
+            .collect(),
+        figures: shown(runs),
+        curves,
+        rcodes: runs.iter().enumerate().flat_map(|(run, laid)| shares(run, laid)).collect(),
+    }
+}
+
+/// The figures of the page.
+fn shown(runs: &[Laid]) -> Vec<RunCurve> {
+    let connected = runs.iter().any(|run| run.report.summary.connections.opened > 0);
+    curves::shown(connected, runs.iter().any(is_watched))
+}
+
+fn is_watched(run: &Laid) -> bool {
+    run.report.summary.telemetry.server.is_some()
 }
 
 /// What became of the queries sent.
-fn shares(run: usize, laid: &Laid) -> impl Iterator<Item = Share> {
+fn shares(run: usize, laid: &Laid) -> impl Iterator<Item = Share> + '_ {
     let sent = laid.report.summary.queries.sent;
-    let share = move |(name, n): (String, u64)| Share { run, name, n, percent: n as f64 * 100.0 / sent.max(1) as f64 };
-    let bars = laid.figures.rcodes.iter().filter(|bar| bar.name != "not sent");
-    bars.map(|bar| (bar.name.clone(), bar.n)).collect::<Vec<_>>().into_iter().map(share)
+    let bars = laid.figures.rcodes.iter().filter(|bar| bar.key != "not_sent");
+    bars.map(move |bar| {
+        let percent = bar.n as f64 * 100.0 / sent.max(1) as f64;
+        Share { run, key: bar.key.clone(), name: bar.name.clone(), n: bar.n, percent }
+    })
 }

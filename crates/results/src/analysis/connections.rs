@@ -2,19 +2,20 @@
 
 use ldplayer_core::time::NS_PER_S;
 
+use super::Curve;
 use super::figures::{self, Figures, Point, TIME_POINTS};
 use super::sampled::{Sampled, Series};
 use crate::telemetry::{Figure, Side};
 
-/// What is drawn as it was at a moment, and how it is called.
-const LEVELS: [(Figure, &str); 2] = [(Figure::ConnectionsOpen, "open"), (Figure::TcpTimeWait, "TIME_WAIT")];
+/// What is drawn as it was at a moment.
+const LEVELS: [Figure; 2] = [Figure::ConnectionsOpen, Figure::TcpTimeWait];
 /// What is drawn per second, from totals.
-const TOTALS: [(Figure, &str); 5] = [
-    (Figure::ConnectionsOpened, "new"),
-    (Figure::ConnectionsResumed, "of them resumed"),
-    (Figure::ConnectionsFailed, "failed"),
-    (Figure::ConnectionsClosedByClient, "closed by clients"),
-    (Figure::ConnectionsClosedByServer, "closed by the server"),
+const TOTALS: [Figure; 5] = [
+    Figure::ConnectionsOpened,
+    Figure::ConnectionsResumed,
+    Figure::ConnectionsFailed,
+    Figure::ConnectionsClosedByClient,
+    Figure::ConnectionsClosedByServer,
 ];
 /// Seconds kept at most, whatever the times in the file say: ten days.
 const MOST_SECONDS: usize = 864_000;
@@ -22,11 +23,12 @@ const MOST_SECONDS: usize = 864_000;
 /// Adds the figures; none where there were no connections.
 pub fn draw(sampled: &Sampled, figures: &mut Figures) {
     let of = |figure| sampled.of(Side::Client, figure);
+    let curve = |figure| Curve::Sampled(Side::Client, figure);
     if of(Figure::ConnectionsOpen).is_empty() {
         return;
     }
-    figures.connections_time = LEVELS.iter().flat_map(|&(figure, name)| level(of(figure), name)).collect();
-    let totals = TOTALS.iter().map(|&(figure, name)| (by_second(of(figure)), name));
+    figures.connections_time = LEVELS.iter().flat_map(|&figure| level(of(figure), curve(figure))).collect();
+    let totals = TOTALS.iter().map(|&figure| (by_second(of(figure)), curve(figure)));
     let totals = totals.filter(|(totals, _)| totals.iter().flatten().any(|&total| total > 0.0));
     figures.handshakes = totals.flat_map(|(totals, of)| figures::per_second(&rates(&totals), of)).collect();
 }
@@ -45,10 +47,10 @@ fn by_second(series: &Series) -> Vec<Option<f64>> {
 }
 
 /// Samples over time. Of those that share a point the highest is shown, so that no peak is lost.
-pub fn level(series: &Series, of: &str) -> Vec<Point> {
+pub fn level(series: &Series, of: Curve) -> Vec<Point> {
     let step = series.len().div_ceil(TIME_POINTS).max(1);
     let highest = |chunk: &Series| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    let point = |(at, y)| Point { x: at as f64 / NS_PER_S as f64, y, of: of.to_owned() };
+    let point = |(at, y)| Point { x: at as f64 / NS_PER_S as f64, y, of };
     series.chunks(step).filter_map(highest).map(point).collect()
 }
 
@@ -84,7 +86,10 @@ mod tests {
         draw(&sampled, &mut figures);
         let peak = figures.connections_time.iter().max_by(|a, b| a.y.total_cmp(&b.y)).unwrap();
         assert_eq!((peak.x, peak.y, figures.connections_time.len()), (140.2, 99.0, 434));
-        assert!(figures.handshakes.iter().all(|point| point.of == "new"), "what never happened is not drawn");
+        assert!(
+            figures.handshakes.iter().all(|point| point.of == Curve::Sampled(Side::Client, Figure::ConnectionsOpened)),
+            "what never happened is not drawn"
+        );
         assert_eq!(figures.handshakes.iter().map(|point| point.y).collect::<Vec<_>>()[..3], [0.0, 3.0, 3.0]);
     }
 

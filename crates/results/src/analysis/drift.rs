@@ -1,5 +1,6 @@
 //! How latency changes over a run: the slope of its median, which a few odd slices do not move.
 
+use super::Curve;
 use super::figures::LatencyPoint;
 
 /// Slices with a median without which nothing is said.
@@ -8,7 +9,7 @@ const FEWEST: usize = 10;
 /// The change of the median latency from the first slice to the last, in percent of the median slice: the median of the slopes
 /// between all pairs of slices (Theil 1950, Sen 1968).
 pub fn percent(latency: &[LatencyPoint]) -> Option<f64> {
-    let medians = latency.iter().filter(|point| point.of == "median");
+    let medians = latency.iter().filter(|point| point.of == Curve::Median);
     let points: Vec<(f64, f64)> = medians.filter_map(|point| Some((point.t, point.ms?))).collect();
     let (first, last) = (points.first()?.0, points.last()?.0);
     if points.len() < FEWEST || last <= first {
@@ -34,7 +35,7 @@ mod tests {
     fn slots(p50: impl Fn(f64) -> Option<f64>) -> Vec<LatencyPoint> {
         let point = |t: f64, of, ms| LatencyPoint { t, from: t - 0.05, to: t + 0.05, queries: 100, ms, of };
         let slices = (0..100).map(|at| f64::from(at) / 10.0);
-        slices.flat_map(|t| [point(t, "median", p50(t)), point(t, "90th percentile", Some(1e6 / (t + 1.0)))]).collect()
+        slices.flat_map(|t| [point(t, Curve::Median, p50(t)), point(t, Curve::P90, Some(1e6 / (t + 1.0)))]).collect()
     }
 
     #[test]

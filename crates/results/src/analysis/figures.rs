@@ -4,12 +4,12 @@ use ldplayer_core::{Answer, Transport};
 use serde::Serialize;
 
 use super::accounts::Activity;
+pub use super::curve::Curve;
 use super::ordered::CONNECTIONS;
 use super::slices::needed;
 use super::spread::{Censored, Spread};
 use super::timeline::{Timeline, Windows, partial};
 use crate::model::Summary;
-use crate::words;
 
 /// Points of a curve.
 const POINTS: usize = 400;
@@ -21,7 +21,7 @@ const TAIL_POINTS: i32 = 160;
 pub const TIME_POINTS: usize = 600;
 
 /// All figures.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Timing error by slice of time.
     pub boxes: Vec<Box5>,
@@ -53,9 +53,8 @@ pub struct Figures {
     pub latency_histogram: Vec<Bucket>,
     /// The slow side of latency.
     pub latency_tail: Vec<Point>,
-    /// Milliseconds from sent within which 0, 1, … 100 % were answered, for comparisons; not drawn.
-    #[serde(skip)]
-    pub latency_shares: Vec<f64>,
+    /// Milliseconds from sent within which 0, 1, … 100 % were answered.
+    pub latency_cdf: Vec<Point>,
     /// Cumulative latency by how busy the client is.
     pub latency_activity: Vec<Point>,
     /// Cumulative latency by transport and how a query came by its connection.
@@ -64,8 +63,6 @@ pub struct Figures {
     pub connections_time: Vec<Point>,
     /// Connections per second: opened, resumed, failed, closed.
     pub handshakes: Vec<Point>,
-    /// Who closed connections, and why.
-    pub closes: Vec<Bar>,
     /// Cores used by both ends.
     pub cpu_time: Vec<Point>,
     /// Bytes of memory of both ends and of the kernel.
@@ -90,12 +87,14 @@ pub struct Point {
     /// Vertical.
     pub y: f64,
     /// Which curve.
-    pub of: String,
+    pub of: Curve,
 }
 
 /// A bar.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bar {
+    /// What programs tell it apart by.
+    pub key: String,
     /// What is counted.
     pub name: String,
     /// How many.
@@ -159,14 +158,14 @@ pub struct LatencyPoint {
     /// The percentile in milliseconds; `null` where it falls among unanswered queries.
     pub ms: Option<f64>,
     /// Which percentile.
-    pub of: &'static str,
+    pub of: Curve,
 }
 
 /// What the slices of a percentile are like.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencySlices {
     /// Which percentile.
-    pub of: &'static str,
+    pub of: Curve,
     /// Queries that a slice has at least.
     pub least: u64,
     /// How many slices there are; none where the whole run has too few queries.
@@ -190,7 +189,7 @@ impl Box5 {
 
 impl LatencySlices {
     /// Of the points of one percentile.
-    pub fn new(of: &'static str, least: u64, points: &[LatencyPoint]) -> Self {
+    pub fn new(of: Curve, least: u64, points: &[LatencyPoint]) -> Self {
         let widths = || points.iter().map(|point| point.to - point.from);
         let narrowest_s = widths().min_by(f64::total_cmp).unwrap_or(0.0);
         Self { of, least, slices: points.len(), narrowest_s, widest_s: widths().fold(0.0, f64::max) }
@@ -200,15 +199,15 @@ impl LatencySlices {
 /// Makes the figures of a run.
 pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
     let scheduled = timeline.scheduled();
-    let mut rate_cdf = window_cdf(&timeline.seconds, scheduled, "1 s");
-    rate_cdf.extend(window_cdf(&timeline.tenths, scheduled, "0.1 s"));
-    let mut gaps = gap_cdf(&mut timeline.gaps_due, "recorded");
-    gaps.extend(gap_cdf(&mut timeline.gaps_sent, "replayed"));
+    let mut rate_cdf = window_cdf(&timeline.seconds, scheduled, Curve::Seconds);
+    rate_cdf.extend(window_cdf(&timeline.tenths, scheduled, Curve::Tenths));
+    let mut gaps = gap_cdf(&mut timeline.gaps_due, Curve::Recorded);
+    gaps.extend(gap_cdf(&mut timeline.gaps_sent, Curve::Replayed));
     let (latency_time, latency_slices) = timeline.latency_over_time();
     let (sending, answering) = (timeline.sending(), timeline.answering());
     Figures {
         boxes: timeline.boxes(),
-        error_cdf: cdf(&mut timeline.errors, 1e-3, "error"),
+        error_cdf: cdf(&mut timeline.errors, 1e-3, Curve::Error),
         gaps,
         rate: rate_over_time(&timeline.seconds, scheduled),
         rate_cdf,
@@ -222,7 +221,7 @@ pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
         latency_slices,
         latency_histogram: timeline.outcomes.histogram(),
         latency_tail: latency_tail(timeline),
-        latency_shares: latency_cdf(&mut timeline.from_sent, "").into_iter().map(|point| point.x).collect(),
+        latency_cdf: latency_cdf(&mut timeline.from_sent, Curve::FromSent),
         latency_activity: latency_activity(timeline),
         latency_connections: latency_connections(timeline),
         ..Figures::default()
@@ -230,31 +229,30 @@ pub fn draw(timeline: &mut Timeline, summary: &Summary) -> Figures {
 }
 
 /// A cumulative curve with more points towards both ends.
-fn cdf(spread: &mut Spread, scale: f64, of: &str) -> Vec<Point> {
+fn cdf(spread: &mut Spread, scale: f64, of: Curve) -> Vec<Point> {
     let half = POINTS / 2;
     let low = (0..=half).map(|at| 0.5 * 10f64.powf(-4.0 * (1.0 - at as f64 / half as f64)));
     let mut shares: Vec<f64> = low.collect();
     shares.extend(shares.clone().into_iter().rev().map(|share| 1.0 - share));
-    let point =
-        |share| spread.quantile(share).map(|ns| Point { x: ns as f64 * scale, y: share * 100.0, of: of.to_owned() });
+    let point = |share| spread.quantile(share).map(|ns| Point { x: ns as f64 * scale, y: share * 100.0, of });
     shares.into_iter().filter_map(point).collect()
 }
 
 /// Gaps in seconds for a logarithmic axis; queries at the same moment are put at its lower end, 100 ns.
-fn gap_cdf(gaps: &mut Spread, of: &str) -> Vec<Point> {
+fn gap_cdf(gaps: &mut Spread, of: Curve) -> Vec<Point> {
     let mut points = cdf(gaps, 1e-9, of);
     points.iter_mut().for_each(|point| point.x = point.x.max(1e-7));
     points
 }
 
-fn window_cdf(windows: &Windows, scheduled: i64, of: &str) -> Vec<Point> {
+fn window_cdf(windows: &Windows, scheduled: i64, of: Curve) -> Vec<Point> {
     let mut errors: Vec<f64> = windows.whole(scheduled).filter_map(|(_, counts)| percent(counts)).collect();
     errors.sort_unstable_by(f64::total_cmp);
     let step = errors.len().div_ceil(POINTS).max(1);
     let last = errors.len().saturating_sub(1);
     let share = |at: usize| (at + 1) as f64 * 100.0 / errors.len() as f64;
     let chosen = (0..errors.len()).filter(|&at| at % step == 0 || at == last);
-    chosen.map(|at| Point { x: errors[at], y: share(at), of: of.to_owned() }).collect()
+    chosen.map(|at| Point { x: errors[at], y: share(at), of }).collect()
 }
 
 /// The rate error of a window in percent; `None` when nothing was due in it.
@@ -289,37 +287,38 @@ fn compared(timeline: &Timeline) -> Vec<Point> {
     let curve = |(answer, counts): (Answer, &Vec<u64>)| {
         let mut whole = counts.clone();
         whole.resize(seconds, 0);
-        per_second(&whole, answer.as_str())
+        per_second(&whole, Curve::Compared(answer))
     };
     there.flat_map(curve).collect()
 }
 
 /// Counts by second as a curve.
-pub fn per_second(counts: &[u64], of: &str) -> Vec<Point> {
+pub fn per_second(counts: &[u64], of: Curve) -> Vec<Point> {
     let step = counts.len().div_ceil(TIME_POINTS).max(1);
     let mean = |chunk: &[u64]| chunk.iter().sum::<u64>() as f64 / chunk.len() as f64;
-    let point = |(at, chunk): (usize, &[u64])| Point { x: (at * step) as f64, y: mean(chunk), of: of.to_owned() };
+    let point = |(at, chunk): (usize, &[u64])| Point { x: (at * step) as f64, y: mean(chunk), of };
     counts.chunks(step).enumerate().map(point).collect()
 }
 
 fn rcodes(summary: &Summary) -> Vec<Bar> {
-    let bar = |name: &str, n: u64, answered: bool| Bar { name: name.to_owned(), n, answered };
-    let mut bars: Vec<Bar> = summary.rcodes.iter().map(|(name, &n)| bar(name, n, true)).collect();
+    let answered = |(name, &n): (&String, &u64)| Bar { key: name.clone(), name: name.clone(), n, answered: true };
+    let mut bars: Vec<Bar> = summary.rcodes.iter().map(answered).collect();
     bars.sort_by_key(|bar| std::cmp::Reverse(bar.n));
     let queries = &summary.queries;
-    let without = [("timed out", queries.timed_out), ("failed", queries.failed), ("not sent", queries.not_sent)];
-    bars.extend(without.into_iter().filter(|&(_, n)| n > 0).map(|(name, n)| bar(name, n, false)));
+    let without =
+        [(Curve::TimedOut, queries.timed_out), (Curve::Failed, queries.failed), (Curve::NotSent, queries.not_sent)];
+    let unanswered = |(of, n): (Curve, u64)| Bar { key: of.key(), name: of.legend(), n, answered: false };
+    bars.extend(without.into_iter().filter(|&(_, n)| n > 0).map(unanswered));
     bars
 }
 
 fn latency_tail(timeline: &mut Timeline) -> Vec<Point> {
-    let mut points = tail_curve(&mut timeline.from_sent, "from sent");
-    points.extend(tail_curve(&mut timeline.from_intended, "from due"));
+    let mut points = tail_curve(&mut timeline.from_sent, Curve::FromSent);
+    points.extend(tail_curve(&mut timeline.from_intended, Curve::FromDue));
     let used: Vec<usize> = (0..timeline.by_transport.len()).filter(|&at| timeline.by_transport[at].len() > 0).collect();
     if used.len() > 1 {
         for at in used {
-            let name = words::transport(Transport::ALL[at].as_str());
-            points.extend(tail_curve(&mut timeline.by_transport[at], name));
+            points.extend(tail_curve(&mut timeline.by_transport[at], Curve::Over(Transport::ALL[at])));
         }
     }
     points
@@ -327,29 +326,28 @@ fn latency_tail(timeline: &mut Timeline) -> Vec<Point> {
 
 fn latency_activity(timeline: &mut Timeline) -> Vec<Point> {
     let volumes = Activity::VOLUMES.iter().zip(&mut timeline.by_volume);
-    let volumes = volumes.map(|(name, latency)| (words::clients(name), latency));
-    let busiest = timeline.by_rank.first_mut().map(|latency| (words::clients(Activity::RANKS[0]), latency));
-    volumes.chain(busiest).flat_map(|(name, latency)| latency_cdf(latency, &name)).collect()
+    let volumes = volumes.map(|(name, latency)| (Curve::Clients(name), latency));
+    let busiest = timeline.by_rank.first_mut().map(|latency| (Curve::Clients(Activity::RANKS[0]), latency));
+    volumes.chain(busiest).flat_map(|(of, latency)| latency_cdf(latency, of)).collect()
 }
 
 fn latency_connections(timeline: &mut Timeline) -> Vec<Point> {
     let transports = Transport::ALL.iter().zip(&mut timeline.by_transport_and_connection);
     let curves = transports.flat_map(|(transport, classes)| {
-        CONNECTIONS.iter().zip(classes).map(move |(class, latency)| (words::over(*transport, class), latency))
+        CONNECTIONS.iter().zip(classes).map(move |(class, latency)| (Curve::Connection(*transport, class), latency))
     });
-    curves.flat_map(|(name, latency)| latency_cdf(latency, &name)).collect()
+    curves.flat_map(|(of, latency)| latency_cdf(latency, of)).collect()
 }
 
 /// Share of the queries answered within a time. It ends where the queries do that were answered.
-fn latency_cdf(latency: &mut Censored, of: &str) -> Vec<Point> {
+fn latency_cdf(latency: &mut Censored, of: Curve) -> Vec<Point> {
     let shares = (0..=CLASS_POINTS).map(|at| at as f64 / CLASS_POINTS as f64);
-    let point =
-        |share: f64| Some(Point { x: latency.quantile_ms(share)?.max(1e-3), y: share * 100.0, of: of.to_owned() });
+    let point = |share: f64| Some(Point { x: latency.quantile_ms(share)?.max(1e-3), y: share * 100.0, of });
     shares.map(point).take_while(Option::is_some).flatten().collect()
 }
 
 /// Latency by the share of queries that are slower: 100 % down to the slowest one, evenly on a logarithmic axis.
-fn tail_curve(latency: &mut Censored, of: &str) -> Vec<Point> {
+fn tail_curve(latency: &mut Censored, of: Curve) -> Vec<Point> {
     if latency.len() == 0 {
         return Vec::new();
     }
@@ -357,7 +355,7 @@ fn tail_curve(latency: &mut Censored, of: &str) -> Vec<Point> {
     let slower = (0..=TAIL_POINTS).map(|at| 10f64.powf(lowest * f64::from(at) / f64::from(TAIL_POINTS)));
     let point = |slower: f64| {
         let ms = latency.quantile_ms(1.0 - slower)?;
-        Some(Point { x: slower * 100.0, y: ms.max(1e-3), of: of.to_owned() })
+        Some(Point { x: slower * 100.0, y: ms.max(1e-3), of })
     };
     slower.map(point).take_while(Option::is_some).flatten().collect()
 }

@@ -5,19 +5,17 @@ use std::collections::BTreeMap;
 use ldplayer_core::Status;
 use ldplayer_core::time::NS_PER_S;
 
+use super::Curve;
 use super::figures::{Bucket, Point, TIME_POINTS};
 use super::ordered::Row;
 use super::timeline::{MAX_WINDOWS, add, partial};
-use crate::rcode;
 
 /// Response codes that have a curve of their own; the others share one.
 const CODES: usize = 7;
-/// What the others are called.
-const OTHER_CODES: &str = "other codes";
 /// Fates of a query without an answer, in the order of the counts.
-const FATES: [&str; 3] = ["timed out", "failed", "not sent"];
+const FATES: [Curve; 3] = [Curve::TimedOut, Curve::Failed, Curve::NotSent];
 /// Octets, in the order of the counts.
-const DIRECTIONS: [&str; 2] = ["queries", "responses"];
+const DIRECTIONS: [Curve; 2] = [Curve::Queries, Curve::Responses];
 /// Intervals that a run has at least, where it is long enough for them.
 const FEWEST: i64 = 5;
 /// The shortest interval of counts, in nanoseconds.
@@ -89,21 +87,21 @@ impl Outcomes {
 
     /// Queries and answers per second; `sending` and `answering` say how far both reach.
     pub fn throughput(&self, sending: i64, answering: i64) -> Vec<Point> {
-        let mut points = self.per_second(&self.sent, sending, 1.0, "queries");
+        let mut points = self.per_second(&self.sent, sending, 1.0, Curve::Sent);
         // Of a server that is silent there are none, to the end.
-        points.extend(self.per_second(&self.filled(&self.answers, answering), answering, 1.0, "answers"));
+        points.extend(self.per_second(&self.filled(&self.answers, answering), answering, 1.0, Curve::Answers));
         points
     }
 
     /// Answers per second by code. Each curve goes on as long as queries were sent, since one that ends has not gone to zero.
     pub fn by_code(&self, sending: i64) -> Vec<Point> {
-        let names = self.codes.iter().map(|&code| rcode::name(code)).chain([OTHER_CODES.to_owned()]);
+        let names = self.codes.iter().copied().map(Curve::Rcode).chain([Curve::OtherRcodes]);
         self.all(self.by_code.iter().zip(names), sending)
     }
 
     /// Queries per second that have no answer.
     pub fn without(&self, scheduled: i64) -> Vec<Point> {
-        self.all(self.without.iter().zip(FATES.map(str::to_owned)), scheduled)
+        self.all(self.without.iter().zip(FATES), scheduled)
     }
 
     /// Megabits per second of DNS messages.
@@ -123,9 +121,9 @@ impl Outcomes {
         (low..=high).map(|bar| Bucket { from: border(bar), to: border(bar + 1), n: self.bars[bar] }).collect()
     }
 
-    fn all<'a>(&self, curves: impl Iterator<Item = (&'a Vec<u64>, String)>, reach: i64) -> Vec<Point> {
+    fn all<'a>(&self, curves: impl Iterator<Item = (&'a Vec<u64>, Curve)>, reach: i64) -> Vec<Point> {
         let there = curves.filter(|(counts, _)| !counts.is_empty());
-        there.flat_map(|(counts, of)| self.per_second(&self.filled(counts, reach), reach, 1.0, &of)).collect()
+        there.flat_map(|(counts, of)| self.per_second(&self.filled(counts, reach), reach, 1.0, of)).collect()
     }
 
     /// Counts up to where the run reaches.
@@ -137,16 +135,12 @@ impl Outcomes {
     }
 
     /// Counts as a curve per second. A last interval that is not over is left out: it would be drawn as a fall.
-    fn per_second(&self, counts: &[u64], reach: i64, scale: f64, of: &str) -> Vec<Point> {
+    fn per_second(&self, counts: &[u64], reach: i64, scale: f64, of: Curve) -> Vec<Point> {
         let whole = partial(reach, self.length).unwrap_or(counts.len()).min(counts.len());
         let length_s = self.length as f64 / NS_PER_S as f64;
         let step = whole.div_ceil(TIME_POINTS).max(1);
         let mean = |chunk: &[u64]| chunk.iter().sum::<u64>() as f64 * scale / (chunk.len() as f64 * length_s);
-        let point = |(at, chunk): (usize, &[u64])| Point {
-            x: (at * step) as f64 * length_s,
-            y: mean(chunk),
-            of: of.to_owned(),
-        };
+        let point = |(at, chunk): (usize, &[u64])| Point { x: (at * step) as f64 * length_s, y: mean(chunk), of };
         counts[..whole].chunks(step).enumerate().map(point).collect()
     }
 }
@@ -183,8 +177,8 @@ mod tests {
         }
     }
 
-    fn of(points: &[Point], name: &str) -> Vec<f64> {
-        points.iter().filter(|point| point.of == name).map(|point| point.y).collect()
+    fn of(points: &[Point], curve: Curve) -> Vec<f64> {
+        points.iter().filter(|point| point.of == curve).map(|point| point.y).collect()
     }
 
     #[test]
@@ -197,15 +191,17 @@ mod tests {
         outcomes.add(&row(3_500, Some(9)));
         let reach = 10 * NS_PER_S;
         let codes = outcomes.by_code(reach);
-        assert_eq!(of(&codes, "NOERROR"), [10., 10., 10., 10., 0., 0., 0., 0., 0., 0.]);
-        assert_eq!(of(&codes, "other codes").iter().sum::<f64>(), 1.0);
-        assert!(of(&codes, "NXDOMAIN").is_empty(), "what there was not has no curve");
+        assert_eq!(of(&codes, Curve::Rcode(0)), [10., 10., 10., 10., 0., 0., 0., 0., 0., 0.]);
+        assert_eq!(of(&codes, Curve::OtherRcodes).iter().sum::<f64>(), 1.0);
+        assert!(of(&codes, Curve::Rcode(3)).is_empty(), "what there was not has no curve");
         let without = outcomes.without(reach);
-        assert_eq!(of(&without, "timed out"), [0., 0., 0., 0., 10., 10., 10., 10., 10., 10.]);
-        assert!(of(&without, "failed").is_empty());
+        assert_eq!(of(&without, Curve::TimedOut), [0., 0., 0., 0., 10., 10., 10., 10., 10., 10.]);
+        assert!(of(&without, Curve::Failed).is_empty());
         let megabits = outcomes.megabits(reach);
-        assert!((of(&megabits, "responses")[0] - 0.008).abs() < 1e-12 && of(&megabits, "responses")[9] == 0.0);
-        assert!((of(&megabits, "queries")[9] - 0.0032).abs() < 1e-12);
+        assert!(
+            (of(&megabits, Curve::Responses)[0] - 0.008).abs() < 1e-12 && of(&megabits, Curve::Responses)[9] == 0.0
+        );
+        assert!((of(&megabits, Curve::Queries)[9] - 0.0032).abs() < 1e-12);
         let bars = outcomes.histogram();
         assert_eq!((bars.len(), bars[0].n), (1, 41));
         assert!(bars[0].from <= 0.25 && 0.25 < bars[0].to && bars[0].to / bars[0].from < 1.13);

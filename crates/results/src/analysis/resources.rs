@@ -2,6 +2,7 @@
 
 use ldplayer_core::time::NS_PER_S;
 
+use super::Curve;
 use super::connections::level;
 use super::figures::{Figures, Point, TIME_POINTS};
 use super::sampled::{Sampled, Series, growth, rates};
@@ -11,70 +12,74 @@ use crate::telemetry::{Figure, Side};
 /// Totals are drawn as rates over at least this long, in nanoseconds: what ended children used is told in ticks of 10 ms.
 const APART: i64 = 500_000_000;
 
-/// A curve: whose, what, and how it is called.
-type Curve = (Side, Figure, &'static str);
+/// Whose, and what.
+type Sample = (Side, Figure);
 
-const PROCESSOR: [Curve; 2] =
-    [(Side::Server, Figure::CpuSeconds, "server"), (Side::Client, Figure::CpuSeconds, "client")];
-const MEMORY: [Curve; 6] = [
-    (Side::Server, Figure::RssBytes, "server, resident (RSS)"),
-    (Side::Server, Figure::PssBytes, "server, shared memory once (PSS)"),
-    (Side::Client, Figure::RssBytes, "client, resident"),
-    (Side::Client, Figure::TcpMemoryBytes, "kernel, TCP buffers"),
-    (Side::Client, Figure::UdpMemoryBytes, "kernel, UDP buffers"),
-    (Side::Client, Figure::TcpSlabBytes, "kernel, TCP sockets (slab)"),
+const PROCESSOR: [Sample; 2] = [(Side::Server, Figure::CpuSeconds), (Side::Client, Figure::CpuSeconds)];
+const MEMORY: [Sample; 6] = [
+    (Side::Server, Figure::RssBytes),
+    (Side::Server, Figure::PssBytes),
+    (Side::Client, Figure::RssBytes),
+    (Side::Client, Figure::TcpMemoryBytes),
+    (Side::Client, Figure::UdpMemoryBytes),
+    (Side::Client, Figure::TcpSlabBytes),
 ];
-const LOSSES: [Curve; 8] = [
-    (Side::Server, Figure::UdpSocketDrops, "server: datagrams dropped by its sockets"),
-    (Side::Server, Figure::AcceptQueueOverflows, "server: connections lost, accept queue full"),
-    (Side::Server, Figure::ListenDrops, "server: connections lost while listening"),
-    (Side::Server, Figure::UdpReceiveBufferErrors, "server's namespace: datagrams dropped by anybody"),
-    (Side::Server, Figure::TcpRetransmitted, "server's namespace: segments sent again"),
-    (Side::Client, Figure::UdpReceiveBufferErrors, "client's namespace: datagrams dropped by anybody"),
-    (Side::Client, Figure::UdpSendBufferErrors, "client's namespace: datagrams not sent"),
-    (Side::Client, Figure::TcpRetransmitted, "client's namespace: segments sent again"),
+const LOSSES: [Sample; 8] = [
+    (Side::Server, Figure::UdpSocketDrops),
+    (Side::Server, Figure::AcceptQueueOverflows),
+    (Side::Server, Figure::ListenDrops),
+    (Side::Server, Figure::UdpReceiveBufferErrors),
+    (Side::Server, Figure::TcpRetransmitted),
+    (Side::Client, Figure::UdpReceiveBufferErrors),
+    (Side::Client, Figure::UdpSendBufferErrors),
+    (Side::Client, Figure::TcpRetransmitted),
 ];
-const TRAFFIC: [Curve; 4] = [
-    (Side::Server, Figure::InBytes, "server, in"),
-    (Side::Server, Figure::OutBytes, "server, out"),
-    (Side::Client, Figure::InBytes, "client, in"),
-    (Side::Client, Figure::OutBytes, "client, out"),
+const TRAFFIC: [Sample; 4] = [
+    (Side::Server, Figure::InBytes),
+    (Side::Server, Figure::OutBytes),
+    (Side::Client, Figure::InBytes),
+    (Side::Client, Figure::OutBytes),
 ];
-const SWITCHES: [Curve; 4] = [
-    (Side::Server, Figure::VoluntarySwitches, "server, it waited"),
-    (Side::Server, Figure::InvoluntarySwitches, "server, core taken away"),
-    (Side::Client, Figure::VoluntarySwitches, "client, it waited"),
-    (Side::Client, Figure::InvoluntarySwitches, "client, core taken away"),
+const SWITCHES: [Sample; 4] = [
+    (Side::Server, Figure::VoluntarySwitches),
+    (Side::Server, Figure::InvoluntarySwitches),
+    (Side::Client, Figure::VoluntarySwitches),
+    (Side::Client, Figure::InvoluntarySwitches),
 ];
 
 /// Adds the figures.
 pub fn draw(sampled: &Sampled, figures: &mut Figures) {
-    figures.cpu_time = PROCESSOR.iter().flat_map(|curve| rate(sampled, curve)).collect();
-    figures.memory_time = MEMORY.iter().flat_map(|&(side, figure, of)| level(sampled.of(side, figure), of)).collect();
+    figures.cpu_time = PROCESSOR.iter().flat_map(|&of| rate(sampled, of)).collect();
+    figures.memory_time = MEMORY.iter().flat_map(|&of| level_of(sampled, of)).collect();
     figures.server_sockets = sockets(sampled, Side::Server);
     figures.client_sockets = sockets(sampled, Side::Client);
-    let lost =
-        LOSSES.iter().filter(|&&(side, figure, _)| growth(sampled.of(side, figure)).is_some_and(|lost| lost > 0.0));
-    figures.losses_time = lost.flat_map(|curve| rate(sampled, curve)).collect();
-    figures.traffic_time = TRAFFIC.iter().flat_map(|curve| rate(sampled, curve)).collect();
-    figures.switches_time = SWITCHES.iter().flat_map(|curve| rate(sampled, curve)).collect();
+    let lost = LOSSES.iter().filter(|&&(side, figure)| growth(sampled.of(side, figure)).is_some_and(|lost| lost > 0.0));
+    figures.losses_time = lost.flat_map(|&of| rate(sampled, of)).collect();
+    figures.traffic_time = TRAFFIC.iter().flat_map(|&of| rate(sampled, of)).collect();
+    figures.switches_time = SWITCHES.iter().flat_map(|&of| rate(sampled, of)).collect();
+}
+
+fn level_of(sampled: &Sampled, (side, figure): Sample) -> Vec<Point> {
+    level(sampled.of(side, figure), Curve::Sampled(side, figure))
 }
 
 /// A total per second, in few enough points.
-fn rate(sampled: &Sampled, &(side, figure, of): &Curve) -> Vec<Point> {
+fn rate(sampled: &Sampled, (side, figure): Sample) -> Vec<Point> {
     let series = sampled.of(side, figure);
     let length = |series: &Series| Some(series.last()?.0 - series.first()?.0);
     let apart = APART.max(length(series).unwrap_or(0) / TIME_POINTS as i64);
     let apart = if length(series).is_some_and(|length| length < apart) { 1 } else { apart };
-    let point = |(at, y)| Point { x: at as f64 / NS_PER_S as f64, y, of: of.to_owned() };
+    let point = |(at, y)| Point { x: at as f64 / NS_PER_S as f64, y, of: Curve::Sampled(side, figure) };
     // A last piece that is shorter than the others, as after the last whole interval, is left out by `rates`.
     rates(series, apart).into_iter().map(point).collect()
 }
 
 /// Sockets by those states that there were.
 fn sockets(sampled: &Sampled, side: Side) -> Vec<Point> {
-    let used = states().filter(|&(figure, _)| sampled.of(side, figure).iter().any(|&(_, count)| count > 0.0));
-    used.flat_map(|(figure, state)| level(sampled.of(side, figure), &state.to_uppercase())).collect()
+    let used = states()
+        .map(|(figure, _)| figure)
+        .filter(|&figure| sampled.of(side, figure).iter().any(|&(_, count)| count > 0.0));
+    used.flat_map(|figure| level_of(sampled, (side, figure))).collect()
 }
 
 #[cfg(test)]
@@ -99,7 +104,13 @@ mod tests {
         let mut figures = Figures::default();
         draw(&sampled(Figure::CpuSeconds, |at| at as f64 * 0.15), &mut figures);
         assert!((500..=TIME_POINTS).contains(&figures.cpu_time.len()), "{}", figures.cpu_time.len());
-        assert!(figures.cpu_time.iter().all(|point| (point.y - 1.5).abs() < 1e-9 && point.of == "server"));
+        assert!(
+            figures
+                .cpu_time
+                .iter()
+                .all(|point| (point.y - 1.5).abs() < 1e-9
+                    && point.of == Curve::Sampled(Side::Server, Figure::CpuSeconds))
+        );
     }
 
     #[test]
@@ -113,7 +124,11 @@ mod tests {
         assert!(figures.server_sockets.is_empty());
         draw(&sampled(Figure::SocketsTimeWait, |at| at as f64), &mut figures);
         assert!(
-            figures.server_sockets.iter().all(|point| point.of == "TIME_WAIT") && figures.client_sockets.is_empty()
+            figures
+                .server_sockets
+                .iter()
+                .all(|point| point.of == Curve::Sampled(Side::Server, Figure::SocketsTimeWait))
+                && figures.client_sockets.is_empty()
         );
         assert_eq!(figures.server_sockets.iter().map(|point| point.y).fold(0.0, f64::max), 9_999.0);
     }

@@ -3,6 +3,7 @@
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Answer, Transport};
 
+use super::Curve;
 use super::accounts::{Accounts, Activity};
 use super::figures::{Box5, LatencyPoint, LatencySlices};
 use super::ordered::{CONNECTIONS, Row};
@@ -17,7 +18,7 @@ const FEW_BOXES: u64 = 4;
 /// Time slices of the figure of latency over time, at most.
 const LATENCY_SLOTS: i64 = 240;
 /// The percentiles of latency over time, each of slices that are as wide as it needs.
-const PERCENTILES: [(f64, &str); 3] = [(0.5, "median"), (0.9, "90th percentile"), (0.99, "99th percentile")];
+const PERCENTILES: [(f64, Curve); 3] = [(0.5, Curve::Median), (0.9, Curve::P90), (0.99, Curve::P99)];
 /// Short windows of the rate, in nanoseconds.
 const SHORT_WINDOW: i64 = NS_PER_S / 10;
 /// Part of a window that does not matter at its end.
@@ -253,7 +254,7 @@ impl Timeline {
             self.latency_slices[percentile].end().into_iter().for_each(|slice| self.draw_latency(percentile, slice));
         }
         let points = std::mem::take(&mut self.latency);
-        let of = |(quantile, of): (f64, &'static str)| {
+        let of = |(quantile, of): (f64, Curve)| {
             let points: Vec<LatencyPoint> = points.iter().filter(|point| point.of == of).cloned().collect();
             (LatencySlices::new(of, needed(quantile), &points), points)
         };
