@@ -14,7 +14,7 @@ use ldplayer_core::TraceTime;
 use ldplayer_core::text::counted;
 use ldplayer_net::clock as host_clock;
 use ldplayer_report::write_page;
-use ldplayer_results::{Document, Part as Piece, RunEnd, Warning, sum_telemetry, unite};
+use ldplayer_results::{Document, Part as Piece, RunEnd, Warning, WarningCode, sum_telemetry, unite};
 use ldplayer_run::{
     Observer, Progress, RunError, RunSpec, ServerWatch, Whole, Wish, is_repeatable, prepare_whole, shared,
 };
@@ -397,18 +397,13 @@ impl<'a> Directing<'a> {
 /// The warning that the server was not watched to the end.
 fn not_watched() -> Warning {
     Warning::new(
-        "server_not_watched",
+        WarningCode::ServerNotWatched,
         "the controller that watched the server ended early: the server's resource usage is unknown",
-        "repeat the run if you need it",
     )
 }
 
 fn no_telemetry(why: &str) -> Warning {
-    Warning::new(
-        "no_telemetry_of_agents",
-        format!("cannot combine the resource usage of the agents: {why}"),
-        "see agents/NAME/telemetry.parquet for each agent",
-    )
+    Warning::new(WarningCode::NoTelemetryOfAgents, format!("cannot combine the resource usage of the agents: {why}"))
 }
 
 /// An observer of the phase after the run, which keeps showing the final progress.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ldplayer_core::text::counted;
-use ldplayer_results::{Part as Piece, Place, Warning, read_document};
+use ldplayer_results::{Part as Piece, Place, Warning, WarningCode, read_document};
 
 use crate::account::{Rows, Share};
 use crate::bus::Bus;
@@ -109,25 +109,17 @@ pub fn responses_kept(directories: &[&Path]) -> Result<u64, ClusterError> {
 pub fn warnings(members: &[Member]) -> Vec<Warning> {
     let early = members.iter().filter_map(|member| {
         let text = format!("{} ended early: {}; its rows up to then are included", member.who(), member.ended_early()?);
-        Some(Warning::new("agent_ended_early", text, "fix the error on its host, and repeat the run"))
+        Some(Warning::new(WarningCode::AgentEndedEarly, text))
     });
     let lost = members.iter().filter_map(|member| {
         let why = member.lost.as_ref()?;
         let sent = counted(member.counts().sent, "query", "queries");
         let text = format!("{} was lost ({why}); its rows are missing, at least {sent}", member.who());
-        Some(Warning::new(
-            "agent_lost",
-            text,
-            "its results may still be on its host: `ldplayer agent` prints their place when it ends",
-        ))
+        Some(Warning::new(WarningCode::AgentLost, text))
     });
     let behind = members.iter().filter(|member| member.is_behind).map(|member| {
         let text = format!("{} at times had queries for less than a second ahead", member.who());
-        Warning::new(
-            "agent_behind",
-            text,
-            "use more agents or a faster connection to the NATS server, or let agents read the trace themselves with --local",
-        )
+        Warning::new(WarningCode::AgentBehind, text)
     });
     early.chain(lost).chain(behind).collect()
 }

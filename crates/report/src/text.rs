@@ -161,8 +161,8 @@ impl RunText<'_> {
             }
         }
         let line = |warning: &Warning| match warning.remedy.as_str() {
-            "" => format!("{} [{}]", warning.text, warning.code),
-            remedy => format!("{}; {remedy} [{}]", warning.text, warning.code),
+            "" => format!("{warning} [{}]", warning.code),
+            remedy => format!("{warning}; {remedy} [{}]", warning.code),
         };
         self.0.warnings.iter().try_for_each(|warning| writeln!(f, "warning    {}", line(warning)))
     }
@@ -359,7 +359,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use ldplayer_results::{Connections, Summary, Telemetry};
+    use ldplayer_results::{Connections, Summary, Telemetry, WarningCode};
 
     fn told(server: Option<SideUsage>) -> String {
         let client = SideUsage { cores_mean: Some(0.5), ..SideUsage::default() };
@@ -409,7 +409,7 @@ mod tests {
         let not_comparable_by_reason = one("no_reference");
         let answers = AnswersCompared { not_comparable: 1, not_comparable_by_reason, ..AnswersCompared::default() };
         report.summary.answers_compared = Some(answers);
-        report.warnings = vec![Warning::new("cpu_stolen", "the core was away", "repeat the run")];
+        report.warnings = vec![Warning::with_remedy(WarningCode::CpuStolen, "the core was away", "repeat the run")];
         let (text, outcome) = (RunText(&report).to_string(), RunText(&report).outcome());
         let told = [
             "replay     FAILED: 99th percentile of the timing error 3110.0 µs (limit 1000 µs)\n",

@@ -8,7 +8,7 @@ use ldplayer_core::Outcome;
 use ldplayer_core::damage::{Ending, Extent, Flaw, Place, Tally};
 use ldplayer_report::RunText;
 use ldplayer_results::{
-    About, AgentShare, Expectation, Recorded, Recorder, RunEnd, RunReport, VerdictLimits, read_document,
+    About, AgentShare, Expectation, Recorded, Recorder, RunEnd, RunReport, VerdictLimits, WarningCode, read_document,
 };
 
 /// A run of 1,000 queries in ten seconds, each as `change` makes it.
@@ -95,7 +95,7 @@ fn expectations_and_recorded_answers_are_kept_in_the_run() {
     let report = read_document::<String>(&dir).unwrap().report;
     assert_eq!(report.expect, ["answered >= 99 %".parse().unwrap()]);
     assert_eq!(report.summary.recorded, Some(recorded));
-    let warning = report.warnings.iter().find(|warning| warning.code == "rcodes_differ").unwrap();
+    let warning = report.warnings.iter().find(|warning| warning.code.as_str() == "rcodes_differ").unwrap();
     assert!(warning.text.contains("NOERROR 100.0 % of the answers, recorded 60.6 %"), "{}", warning.text);
 }
 
@@ -129,7 +129,7 @@ fn stray_responses_are_told_with_their_sources() {
     };
     let place = tempfile::tempdir().unwrap();
     let report = run_to(&place.path().join("run"), &[], common::end(996), stray);
-    let warning = report.warnings.iter().find(|warning| warning.code == "stray_responses").unwrap();
+    let warning = report.warnings.iter().find(|warning| warning.code.as_str() == "stray_responses").unwrap();
     assert!(warning.text.ends_with("unknown query ID 4; they came from 203.0.113.9:53 4"), "{}", warning.text);
 }
 
@@ -141,7 +141,7 @@ fn a_rate_limit_at_the_server_is_told_as_a_possibility() {
         1 => Outcome { tc: true, response_bytes: row.query_bytes, ..row },
         _ => row,
     };
-    let has = |report: &RunReport| report.warnings.iter().any(|warning| warning.code == "rate_limited");
+    let has = |report: &RunReport| report.warnings.iter().any(|warning| warning.code.as_str() == "rate_limited");
     assert!(has(&run(&[], limited)) && !has(&run(&[], mostly_silent)));
 }
 
@@ -228,23 +228,28 @@ fn clocks_that_may_be_far_apart_fail_the_replay() {
 #[test]
 fn what_all_agents_have_in_common_is_told_once() {
     let place = tempfile::tempdir().unwrap();
-    let told = |code: &str, text: &str| ldplayer_results::Warning::new(code, text, "look there");
+    let told = |code: WarningCode, agent: Option<&str>, text: &str| ldplayer_results::Warning {
+        agent: agent.map(str::to_owned),
+        ..ldplayer_results::Warning::new(code, text)
+    };
     let recorded = Recorded { rcodes: [("NOERROR".to_owned(), 1_000)].into(), unanswered: 0 };
     let end = RunEnd {
         agents: vec![agent("a", Some(1.0)), agent("b", Some(1.0))],
         warnings: vec![
-            told("rcodes_differ", "agent a: others"),
-            told("slow_trace", "agent b: late"),
-            told("x", "of all"),
+            told(WarningCode::RcodesDiffer, Some("a"), "others"),
+            told(WarningCode::SlowTrace, Some("b"), "late"),
+            told(WarningCode::Other("x".to_owned()), None, "of all"),
         ],
         recorded: Some(recorded),
         ..common::end(1_000)
     };
     let report = run_to(&place.path().join("run"), &[], end, refused);
-    let texts: Vec<&str> = report.warnings.iter().map(|warning| warning.text.as_str()).collect();
-    assert!(
-        !texts.contains(&"agent a: others") && texts.contains(&"agent b: late") && texts.contains(&"of all"),
+    let texts: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
+    let has = |text: &str| texts.iter().any(|told| told == text);
+    assert!(!has("agent a: others") && has("agent b: late") && has("of all"), "{texts:?}");
+    assert_eq!(
+        report.warnings.iter().filter(|warning| warning.code.as_str() == "rcodes_differ").count(),
+        1,
         "{texts:?}"
     );
-    assert_eq!(report.warnings.iter().filter(|warning| warning.code == "rcodes_differ").count(), 1, "{texts:?}");
 }

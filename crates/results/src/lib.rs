@@ -103,4 +103,4 @@ pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES, check_out
 pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample};
 pub use unite::{Part, Place, sum_telemetry, unite};
 pub use verdict::remedy_of_failure;
-pub use warning::{About, Warning};
+pub use warning::{About, Warning, WarningCode};

@@ -14,7 +14,7 @@ use crate::error::ResultsError;
 use crate::numbers::counted;
 use crate::rows::ROWS_BEFORE;
 use crate::store::RunDir;
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningCode};
 
 /// Shards that are named one by one in a warning.
 const NAMED: usize = 8;
@@ -44,11 +44,7 @@ pub fn warning(dir: &RunDir) -> Result<Warning, ResultsError> {
     }
     let absent = newest.and_then(|newest| absent(&whole, newest));
     let text = describe(&shards, absent, parts.len());
-    Ok(Warning::new(
-        "rows_missing",
-        text,
-        "rows of the last seconds before the end were not saved yet; all others are in queries/*.parquet",
-    ))
+    Ok(Warning::new(WarningCode::RowsMissing, text))
 }
 
 impl Shard {

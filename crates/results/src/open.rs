@@ -8,7 +8,7 @@ use crate::analysis::{self, Analysis};
 use crate::error::ResultsError;
 use crate::model::{RunReport, State, Telemetry};
 use crate::store::{Document, RunDir};
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningCode};
 use crate::{missing, verdict};
 
 /// Reads what is known of a run that was asked for as an `S`; any JSON will do as one. Of a run that never ended, the rows that are
@@ -58,9 +58,8 @@ fn count_again(dir: &RunDir, report: &mut RunReport, analysis: &Analysis) -> Res
     report.summary.telemetry = analysis.telemetry(&report.summary);
     report.config.keep_used(&report.summary.queries.sent_by_transport);
     report.warnings.push(Warning::new(
-        "incomplete_run",
+        WarningCode::IncompleteRun,
         "run.json says that the run is still going; it crashed, was killed, or is going now",
-        "wait for it, or repeat it; end a run early with Ctrl-C to keep everything",
     ));
     report.warnings.push(missing::warning(dir)?);
     verdict::judge(report, analysis);

@@ -15,7 +15,7 @@ use crate::open::Evaluated;
 use crate::rows::RowWriter;
 use crate::setup::{RunEnd, RunSetup};
 use crate::store::{Document, RunDir};
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningCode};
 use crate::{telemetry, verdict};
 
 /// Rows are saved after so much time. With the time that they take on their way here and to the disk, no row is lost that
@@ -155,9 +155,8 @@ impl<S: Serialize> Recorder<S> {
         let lost = (self.recorded + self.lost).saturating_sub(kept);
         let error = self.broken.as_deref()?;
         Some(Warning::new(
-            "rows_lost",
+            WarningCode::RowsLost,
             format!("writing rows failed ({error}): {} no row", counted(lost, "query has", "queries have")),
-            "free space or give another directory with -o, then repeat the run",
         ))
     }
 }

@@ -132,10 +132,7 @@ fn add(end: &mut RunEnd, agent: &str, report: &RunReport, first: usize) {
     );
     let connections = end.connections.take();
     end.connections = either(connections, Some(summary.connections.clone()), opened_by_both);
-    let told = report
-        .warnings
-        .iter()
-        .map(|warning| Warning { text: format!("agent {agent}: {}", warning.text), ..warning.clone() });
+    let told = report.warnings.iter().map(|warning| Warning { agent: Some(agent.to_owned()), ..warning.clone() });
     end.warnings.extend(told);
 }
 

@@ -13,7 +13,7 @@ use crate::analysis::Analysis;
 use crate::limits::{TimingLimits, VerdictLimits};
 use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
 use crate::numbers::{counted, fixed, queries};
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningCode};
 use crate::words;
 
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
@@ -42,11 +42,9 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     warnings.extend(bottleneck::warning(&report.summary, report.limits.timing.is_some()));
     let advice = advice::doubts(&report.summary, analysis);
     // What is told of all agents together is not told once more of each.
-    let is_of_agent =
-        |told: &Warning| report.agents.iter().any(|agent| told.text.starts_with(&format!("agent {}: ", agent.name)));
     let is_of_all = |told: &Warning| warnings.iter().chain(&advice).any(|of_all| of_all.code == told.code);
     let told: Vec<Warning> =
-        report.warnings.iter().filter(|told| !(is_of_agent(told) && is_of_all(told))).cloned().collect();
+        report.warnings.iter().filter(|told| !(told.agent.is_some() && is_of_all(told))).cloned().collect();
     warnings.extend(told);
     warnings.extend(advice);
     report.warnings = warnings;
@@ -177,7 +175,7 @@ fn receive_drops(summary: &Summary) -> Option<Check> {
     let limit = format!("{RECEIVE_DROPS_PERCENT} % of the responses");
     let ok = percent <= RECEIVE_DROPS_PERCENT;
     let found = check("receive_drops", ok, limit, format!("{percent:.3} % ({drops} of {came})"));
-    let note = (!ok).then(|| format!("over UDP they count as timed out; {}", advice::RECEIVE_BUFFER));
+    let note = (!ok).then(|| format!("over UDP they count as timed out; {}", WarningCode::KernelDrops.remedy()));
     Some(Check { note, ..found })
 }
 

@@ -48,11 +48,11 @@ fn passed(verdict: &Verdict, name: &str) -> bool {
 }
 
 fn text_of<'r>(report: &'r RunReport, code: &str) -> &'r str {
-    &report.warnings.iter().find(|warning| warning.code == code).unwrap().text
+    &report.warnings.iter().find(|warning| warning.code.as_str() == code).unwrap().text
 }
 
 fn has_warning(report: &RunReport, code: &str) -> bool {
-    report.warnings.iter().any(|warning| warning.code == code)
+    report.warnings.iter().any(|warning| warning.code.as_str() == code)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ldplayer_core::{Answer, Outcome, Query, RunTime, Transaction};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Ready, Reference, ReplayError, RunStart, Settings};
 use ldplayer_results::answers::disagreeing;
-use ldplayer_results::{AskedAgain, DISAGREEMENTS, DISAGREEMENTS_NOW, ResultsError, Warning};
+use ldplayer_results::{AskedAgain, DISAGREEMENTS, DISAGREEMENTS_NOW, ResultsError, Warning, WarningCode};
 use ldplayer_trace::{Format, TraceError, create};
 use ldplayer_workload::{FeedOptions, PlanFeed};
 
@@ -98,8 +98,7 @@ impl Disagreements {
 
     fn failed(&self, why: &str) -> Again {
         let text = format!("{} with unexpected answers not repeated: {why}", counted(self.count(), "query", "queries"));
-        let remedy = "read the trace from a file, and make sure that the run directory is writable";
-        Again { warning: Some(Warning::new("not_asked_again", text, remedy)), ..self.leave() }
+        Again { warning: Some(Warning::new(WarningCode::NotAskedAgain, text)), ..self.leave() }
     }
 
     fn try_asking(&self, plan: &Plan, folder: &Path, monitor: &Arc<Monitor>) -> Result<AskedAgain, AskError> {

@@ -3,7 +3,7 @@
 use ldplayer_core::text::counted;
 use ldplayer_link::LinkSpec;
 use ldplayer_replay::Ended;
-use ldplayer_results::{LinkUse, Warning};
+use ldplayer_results::{LinkUse, Warning, WarningCode};
 
 use crate::error::RunError;
 use crate::spec::RunSpec;
@@ -67,16 +67,14 @@ pub fn warnings(ended: &Ended) -> impl Iterator<Item = Warning> {
     let used = used(ended).unwrap_or_default();
     let full = (used.no_room > 0).then(|| {
         Warning::new(
-            "link_full",
+            WarningCode::LinkFull,
             format!("{} dropped: too many were on the link of --rtt at once", counted(used.no_room, "frame", "frames")),
-            "lower the rate or the round-trip time, or use more --workers",
         )
     });
     let late = (used.latest_ms > LATE_MS).then(|| {
         Warning::new(
-            "link_late",
+            WarningCode::LinkLate,
             format!("frames left the link of --rtt up to {:.1} ms later than its delay", used.latest_ms),
-            "lower the rate, give the workers cores of their own, or use more --workers",
         )
     });
     full.into_iter().chain(late)

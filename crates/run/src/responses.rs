@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ldplayer_core::text::counted;
 use ldplayer_core::{TraceTime, Transaction};
 use ldplayer_net::disk;
-use ldplayer_results::Warning;
+use ldplayer_results::{Warning, WarningCode};
 use ldplayer_trace::{Sink, TraceError, create_numbered, open_numbered};
 
 /// Queued batches of transactions; workers block when it is full.
@@ -67,9 +67,8 @@ impl Kept {
     pub fn warning(&self) -> Option<Warning> {
         let why = self.why.as_deref()?;
         Some(Warning::new(
-            "responses_lost",
+            WarningCode::ResponsesLost,
             format!("{} without a kept response: {why}", counted(self.lost, "query", "queries")),
-            "free some space or choose another directory with -o, then repeat the run; its figures are complete",
         ))
     }
 }

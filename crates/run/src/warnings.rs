@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ldplayer_core::Stalls;
 use ldplayer_core::text::{counted, times};
 use ldplayer_replay::{BadFrame, Ended, ReferenceCounts, Strays};
-use ldplayer_results::{ReplayLoad, Warning};
+use ldplayer_results::{ReplayLoad, Warning, WarningCode};
 
 use crate::resolve::Plan;
 use crate::server::Server;
@@ -40,9 +40,10 @@ pub fn of(ended: &Ended, plan: &Plan, telemetry: &Telemetry) -> Vec<Warning> {
 
 /// Warnings about the machine and the namespace, known before the run.
 pub fn of_environment(plan: &Plan, server: Option<&Server>) -> Vec<Warning> {
-    let shortfalls = server.map_or(&[][..], Server::shortfalls).iter().map(|shortfall| {
-        Warning::new("testbed_setting", shortfall.to_string(), "mount /proc/sys writable, or run as root")
-    });
+    let shortfalls = server
+        .map_or(&[][..], Server::shortfalls)
+        .iter()
+        .map(|shortfall| Warning::new(WarningCode::TestbedSetting, shortfall.to_string()));
     shortfalls.chain(no_ipv6(plan)).chain(forwards(plan)).collect()
 }
 
@@ -53,8 +54,8 @@ fn forwards(plan: &Plan) -> Option<Warning> {
     let set: Vec<String> =
         families.iter().map(|family| format!("sysctl -w net/{family}/conf/{name}/forwarding=0")).collect();
     (!set.is_empty()).then(|| {
-        Warning::new(
-            "forwarding",
+        Warning::with_remedy(
+            WarningCode::Forwarding,
             format!("this host is a router on {name}: it may send on, or redirect, what servers send to clients"),
             set.join("; "),
         )
@@ -65,9 +66,8 @@ fn no_ipv6(plan: &Plan) -> Option<Warning> {
     let server =
         plan.given.iter().find(|server| server.is_ipv6()).filter(|_| !plan.settings.targets.has_family(true))?;
     Some(Warning::new(
-        "no_ipv6",
+        WarningCode::NoIpv6,
         format!("IPv6 is disabled in this kernel: {server} was not queried, and IPv6 clients have no server"),
-        "boot without ipv6.disable=1, or replay only IPv4",
     ))
 }
 
@@ -99,9 +99,8 @@ fn fed_late(ended: &Ended) -> Option<Warning> {
     let late: u64 = ended.workers.iter().map(|worker| worker.fed_late).sum();
     (late > 0).then(|| {
         Warning::new(
-            "slow_trace",
+            WarningCode::SlowTrace,
             format!("{} read from the trace after they were due", counted(late, "query", "queries")),
-            "convert the trace to Parquet, or put it on a faster disk",
         )
     })
 }
@@ -109,11 +108,7 @@ fn fed_late(ended: &Ended) -> Option<Warning> {
 fn recorder_full(ended: &Ended) -> Option<Warning> {
     let count: u64 = ended.workers.iter().map(|worker| worker.recorder_full).sum();
     (count > 0).then(|| {
-        Warning::new(
-            "slow_recorder",
-            format!("workers waited {} for results to be written", times(count)),
-            "write the run to a faster disk with -o, or leave a core free with --workers",
-        )
+        Warning::new(WarningCode::SlowRecorder, format!("workers waited {} for results to be written", times(count)))
     })
 }
 
@@ -121,9 +116,8 @@ fn recorder_full(ended: &Ended) -> Option<Warning> {
 pub fn nothing_compared(plan: &Plan, comparable: u64) -> Option<Warning> {
     (plan.feed.compare && comparable == 0).then(|| {
         Warning::new(
-            "nothing_compared",
+            WarningCode::NothingCompared,
             "no answers were compared: the trace has no responses to the queries of this run".to_owned(),
-            "record responses with the queries, or replay the output of an earlier run with --keep-responses",
         )
     })
 }
@@ -134,9 +128,8 @@ fn reference_unanswered(ended: &Ended) -> Option<Warning> {
     let (asked, unanswered) = (sum(|counts| counts.asked), sum(|counts| counts.unanswered));
     (unanswered > 0).then(|| {
         Warning::new(
-            "reference_unanswered",
+            WarningCode::ReferenceUnanswered,
             format!("the reference server left {unanswered} of {asked} queries unanswered; these are not compared"),
-            "make sure that it can answer at this rate, or lower the rate",
         )
     })
 }
@@ -144,21 +137,13 @@ fn reference_unanswered(ended: &Ended) -> Option<Warning> {
 fn postponed(ended: &Ended) -> Option<Warning> {
     let count: u64 = ended.workers.iter().map(|worker| worker.postponed).sum();
     (count > 0).then(|| {
-        Warning::new(
-            "send_buffer_full",
-            format!("the kernel's send buffer was full {}", times(count)),
-            "lower the rate, or raise net.core.wmem_max: sysctl -w net.core.wmem_max=33554432",
-        )
+        Warning::new(WarningCode::SendBufferFull, format!("the kernel's send buffer was full {}", times(count)))
     })
 }
 
 fn refused(ended: &Ended) -> Option<Warning> {
     let said = ended.workers.iter().find_map(|worker| worker.refused.as_deref())?;
-    Some(Warning::new(
-        "send_refused",
-        format!("the kernel refused to send a query: {said}"),
-        "make sure that this host has a route to the server and may send from the clients' addresses",
-    ))
+    Some(Warning::new(WarningCode::SendRefused, format!("the kernel refused to send a query: {said}")))
 }
 
 fn shared_ports(ended: &Ended) -> Option<Warning> {
@@ -166,9 +151,11 @@ fn shared_ports(ended: &Ended) -> Option<Warning> {
     let ports = ended.workers.iter().map(|worker| worker.sockets).sum::<usize>();
     (shared > 0).then(|| {
         Warning::new(
-            "shared_ports",
-            format!("{} shared the UDP ports of others: there were {ports} for all", counted(shared, "client", "clients")),
-            "widen net.ipv4.ip_local_port_range, raise the limit of open files (ulimit -n), or use --sources original in a testbed",
+            WarningCode::SharedPorts,
+            format!(
+                "{} shared the UDP ports of others: there were {ports} for all",
+                counted(shared, "client", "clients")
+            ),
         )
     })
 }
@@ -193,9 +180,8 @@ fn own_socket_drops(ended: &Ended, plan: &Plan) -> u64 {
 fn link_losses(count: u64) -> Option<Warning> {
     (count > 0).then(|| {
         Warning::new(
-            "link_losses",
+            WarningCode::LinkLosses,
             format!("the kernel lost {} between clients and server", counted(count, "frame", "frames")),
-            "lower the rate, or raise the kernel's queue: sysctl -w net.core.netdev_max_backlog=100000",
         )
     })
 }
@@ -210,11 +196,7 @@ fn useless_frames(ended: &Ended) -> Option<Warning> {
         damaged.filter(|(_, count)| *count > 0).map(|(reason, count)| format!("{reason} {count}")).collect();
     told.extend((cut > 0).then(|| format!("cut short by the kernel {cut}")));
     (!told.is_empty()).then(|| {
-        Warning::new(
-            "frames_damaged",
-            format!("frames that arrived could not be used: {}", told.join(", ")),
-            "see them with tcpdump on the interface; if they are cut short, switch off offloads: ethtool -K IFACE tso off gso off gro off",
-        )
+        Warning::new(WarningCode::FramesDamaged, format!("frames that arrived could not be used: {}", told.join(", ")))
     })
 }
 
@@ -238,22 +220,20 @@ fn dropped(all: u64, own: u64, server: u64) -> Option<Warning> {
             told(server)
         ),
     };
-    let remedy = "see `ss -uamp` for the sockets; give a server on this host larger receive buffers, or lower the rate";
-    Some(Warning::new("host_drops", text, remedy))
+    Some(Warning::new(WarningCode::HostDrops, text))
 }
 
 fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
     let stalls = stalls(ended);
     (telemetry.steal > STEAL || stalls.longest_ns > STALL).then(|| {
         Warning::new(
-            "cpu_stolen",
+            WarningCode::CpuStolen,
             format!(
                 "the host took CPU time away: {:.1} % stolen, spinning workers stalled {}, for up to {:.1} ms",
                 telemetry.steal * 100.0,
                 times(stalls.count),
                 stalls.longest_ns as f64 / 1e6
             ),
-            "compare timing only with a bare loop on this host, or use a dedicated machine with idle cores",
         )
     })
 }
@@ -262,24 +242,20 @@ fn stolen(ended: &Ended, telemetry: &Telemetry) -> Option<Warning> {
 pub fn out_of_order(count: u64) -> Option<Warning> {
     (count > 0).then(|| {
         Warning::new(
-            "trace_out_of_order",
+            WarningCode::TraceOutOfOrder,
             format!(
                 "the trace is out of order: {} too early to be sorted in",
                 counted(count, "transaction", "transactions")
             ),
-            "sort the trace by time; these queries were sent late, one after the other",
         )
     })
 }
 
 fn feed_error(ended: &Ended) -> Option<Warning> {
-    ended.feed_error.as_ref().map(|error| {
-        Warning::new(
-            "trace_cut_short",
-            format!("reading the trace ended early: {error}"),
-            "repair the trace; everything read before the error was replayed",
-        )
-    })
+    ended
+        .feed_error
+        .as_ref()
+        .map(|error| Warning::new(WarningCode::TraceCutShort, format!("reading the trace ended early: {error}")))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Judges the run of a trial: whether the goals were met, or why the trial does not count.
 
 use ldplayer_core::text::counted;
-use ldplayer_results::{Check, RunReport, Summary, words};
+use ldplayer_results::{Check, RunReport, Summary, WarningCode, words};
 
 use super::search::{Intended, Took, Unfit};
 use super::{Find, Goal, Load};
@@ -75,7 +75,7 @@ impl Find {
             Unfit::Disturbed(format!("{name}: {}, the limit is {}", check.value, check.limit))
         };
         let disturbed = report.disturbance().filter(|_| !is_in_time).map(Unfit::Disturbed);
-        let bottleneck = || report.warnings.iter().find(|warning| warning.code == "client_bottleneck");
+        let bottleneck = || report.warnings.iter().find(|warning| warning.code == WarningCode::ClientBottleneck);
         let failed = || report.verdict.checks.iter().find(counts);
         disturbed
             .or_else(|| bottleneck().map(|warning| Unfit::Client(warning.text.clone())))
@@ -194,7 +194,7 @@ mod tests {
         let mut part = report(900, 0);
         part.summary.queries.sent = 900;
         assert!(matches!(find.judge(second(1_000), &part), Took::Unfit(Unfit::Client(_))));
-        let warning = Warning::new("client_bottleneck", "worker 0 had no rest".to_owned(), "rest");
+        let warning = Warning::with_remedy(WarningCode::ClientBottleneck, "worker 0 had no rest".to_owned(), "rest");
         let busy = RunReport { warnings: vec![warning], ..report(250, 0) };
         assert_eq!(find.judge(second(1_000), &busy), Took::Unfit(Unfit::Client("worker 0 had no rest".to_owned())));
     }

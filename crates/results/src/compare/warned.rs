@@ -7,7 +7,7 @@ pub fn of_runs(runs: &[&RunReport]) -> Vec<String> {
     let mut found: Vec<(&str, String, usize)> = Vec::new();
     let told = runs.iter().flat_map(|run| {
         let server = failed(&run.verdict.server).into_iter().map(|text| ("server", text));
-        server.chain(run.warnings.iter().map(|warning| (warning.code.as_str(), warning.text.clone())))
+        server.chain(run.warnings.iter().map(|warning| (warning.code.as_str(), warning.to_string())))
     });
     for (code, text) in told {
         match found.iter_mut().find(|(known, ..)| *known == code) {
@@ -30,13 +30,17 @@ fn failed(server: &ServerVerdict) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::warning::Warning;
+    use crate::warning::{Warning, WarningCode};
 
     /// An experiment whose runs were 80 % SERVFAIL showed nothing of it.
     #[test]
     fn a_warning_of_two_of_three_runs_is_one_line() {
         let run = |share: u32| RunReport {
-            warnings: vec![Warning::of_server("error_answers", format!("{share} % of the answers are errors"), "")],
+            warnings: vec![Warning::with_remedy(
+                WarningCode::ErrorAnswers,
+                format!("{share} % of the answers are errors"),
+                "",
+            )],
             ..RunReport::default()
         };
         let (first, second, fine) = (run(80), run(81), RunReport::default());

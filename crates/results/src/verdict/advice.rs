@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::{Analysis, Delayed, UdpAnswers};
 use crate::model::{Connections, Queries, Summary};
 use crate::numbers::{counted, counts_in_words, grouped, queries as told};
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningCode};
 use crate::words;
 
 /// Lateness in microseconds from which a run is said to have fallen behind.
@@ -18,10 +18,6 @@ const SAID_OF_THE_SERVER: f64 = 0.1;
 const LIMITED: f64 = 0.01;
 /// Sources of strays that are named.
 const NAMED_SOURCES: usize = 3;
-/// What to do when the kernel drops what arrives.
-pub const RECEIVE_BUFFER: &str =
-    "lower the rate or, unless with --path packets, raise net.core.rmem_max: sysctl -w net.core.rmem_max=33554432";
-
 /// What to do about a query that was not sent, by the reason in its row.
 const NOT_SENT: [(&str, &str); 10] = [
     ("no_server", "the trace does not say which server these queries went to: give one with --server"),
@@ -146,9 +142,8 @@ fn remedies(occurred: &BTreeMap<String, u64>, table: &[(&str, &str)]) -> String 
 fn behind(summary: &Summary) -> Option<Warning> {
     let worst = summary.timing.error_us.filter(|error| error.max > BEHIND_US)?;
     Some(Warning::new(
-        "fell_behind",
+        WarningCode::FellBehind,
         format!("queries were up to {:.0} ms late (p99 {:.1} ms)", worst.max / 1e3, worst.p99 / 1e3),
-        "use more --workers, lower the rate, stop other load on this machine, or read the trace from a faster disk",
     ))
 }
 
@@ -156,9 +151,8 @@ fn timeouts(queries: &Queries) -> Option<Warning> {
     let share = queries.timed_out as f64 / queries.sent.max(1) as f64;
     (share > MANY_TIMEOUTS && share < SAID_OF_THE_SERVER).then(|| {
         Warning::new(
-            "many_timeouts",
+            WarningCode::ManyTimeouts,
             format!("{:.1} % of the queries were not answered in time ({})", share * 100.0, grouped(queries.timed_out)),
-            "check that the server serves these names at this rate; raise --query-timeout if it is slow",
         )
     })
 }
@@ -168,16 +162,12 @@ fn rate_limit(udp: &UdpAnswers) -> Option<Warning> {
     let share = |part: u64| part as f64 / udp.sent.max(1) as f64;
     let (dropped, truncated) = (share(udp.timed_out), share(udp.bare_truncated));
     (dropped >= LIMITED && truncated >= LIMITED).then(|| {
-        Warning::new(
-            "rate_limited",
-            format!(
+        Warning::new(WarningCode::RateLimited, format!(
                 "over UDP {:.1} % of the queries got no answer and {:.1} % a truncated one without data, as from a server \
                  with response rate limiting (RRL)",
                 dropped * 100.0,
                 truncated * 100.0
-            ),
-            "if it has a limit, turn it off or exempt the clients' addresses, and repeat the run",
-        )
+            ))
     })
 }
 
@@ -192,8 +182,8 @@ fn failures(summary: &Summary) -> Option<Warning> {
             remedy.push(by_status);
         }
         remedy.retain(|part| !part.is_empty());
-        Warning::new(
-            "failed_queries",
+        Warning::with_remedy(
+            WarningCode::FailedQueries,
             format!("{} failed: {}", told(queries.failed), counts_in_words(&queries.failed_by_status, words::reason)),
             remedy.join("; "),
         )
@@ -215,8 +205,8 @@ fn strays(queries: &Queries, sources: &[(String, u64)]) -> Option<Warning> {
             0 => String::new(),
             many => format!("; {} of them are counted and have no row", grouped(many)),
         };
-        Warning::new(
-            "stray_responses",
+        Warning::with_remedy(
+            WarningCode::StrayResponses,
             format!("{stray} to no outstanding query: {reasons}; {they} came from {named}{more}{unlisted}"),
             remedies(&queries.stray_by_reason, &STRAY),
         )
@@ -226,20 +216,19 @@ fn strays(queries: &Queries, sources: &[(String, u64)]) -> Option<Warning> {
 fn late(queries: &Queries) -> Option<Warning> {
     (queries.late > 0).then(|| {
         Warning::new(
-            "late_responses",
+            WarningCode::LateResponses,
             format!(
                 "{} after the query timeout, and counted as timed out",
                 counted(queries.late, "response came", "responses came")
             ),
-            "raise --query-timeout to count them as answers",
         )
     })
 }
 
 fn unsent(queries: &Queries) -> Option<Warning> {
     (queries.not_sent > 0).then(|| {
-        Warning::new(
-            "not_sent",
+        Warning::with_remedy(
+            WarningCode::NotSent,
             format!(
                 "{} not sent: {}",
                 counted(queries.not_sent, "query was", "queries were"),
@@ -252,8 +241,8 @@ fn unsent(queries: &Queries) -> Option<Warning> {
 
 fn flooded(connections: &Connections) -> Option<Warning> {
     let &count = connections.closed.get("flooded")?;
-    Some(Warning::new(
-        "flooded",
+    Some(Warning::with_remedy(
+        WarningCode::Flooded,
         format!(
             "{} closed since the server sent too much that answers no query",
             counted(count, "connection was", "connections were")
@@ -265,30 +254,27 @@ fn flooded(connections: &Connections) -> Option<Warning> {
 fn receive_drops(summary: &Summary) -> Option<Warning> {
     let drops = summary.responses.receive_drops.filter(|&drops| drops > 0)?;
     let text = format!("the kernel dropped {} to this run, for lack of buffer", counted(drops, "packet", "packets"));
-    Some(Warning::new("kernel_drops", text, RECEIVE_BUFFER))
+    Some(Warning::new(WarningCode::KernelDrops, text))
 }
 
 /// What is known is the step; a resolver's server that is 40 ms away makes one as well.
 fn delayed_ack(delayed: Delayed) -> Warning {
     Warning::new(
-        "delayed_ack",
+        WarningCode::DelayedAck,
         format!(
             "{:.1} % of the answers over {} came 40 ms after the others, and hardly any a little sooner or later: a delayed acknowledgement takes \
              that long",
             delayed.share * 100.0,
             delayed.transport
         ),
-        "unless the server asks others that are 40 ms away, turn Nagle's algorithm off in it (TCP_NODELAY), or let fewer queries wait on a \
-         connection (--max-outstanding, pipeline)",
     )
 }
 
 fn unreadable(analysis: &Analysis) -> Option<Warning> {
     (analysis.unreadable > 0).then(|| {
         Warning::new(
-            "rows_unreadable",
+            WarningCode::RowsUnreadable,
             format!("{} row files are damaged; their rows are missing below", analysis.unreadable),
-            "check the disk, and repeat the run",
         )
     })
 }

@@ -4,10 +4,10 @@
 //! and later, that answers were dropped at this end, that there were no ports or identifiers left, or that what is behind or before the workers
 //! held them up.
 
-use super::{RECEIVE_DROPS_PERCENT, advice, dropped_share};
+use super::{RECEIVE_DROPS_PERCENT, dropped_share};
 use crate::model::{ReplayLoad, Summary};
 use crate::numbers::{counted, grouped};
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningCode};
 
 /// A worker that could not keep up for so long, in seconds …
 const SATURATED_S: f64 = 0.5;
@@ -40,8 +40,8 @@ pub fn warning(summary: &Summary, paced: bool) -> Option<Warning> {
     .collect();
     let join = |part: fn(&Evidence) -> &str| found.iter().map(part).collect::<Vec<_>>().join("; ");
     (!found.is_empty()).then(|| {
-        Warning::new(
-            "client_bottleneck",
+        Warning::with_remedy(
+            WarningCode::ClientBottleneck,
             format!(
                 "the client was the bottleneck, so that the figures are not the server's limit: {}",
                 join(|found| &found.seen)
@@ -88,7 +88,7 @@ fn dropped(summary: &Summary) -> Option<Evidence> {
     let (percent, came) = dropped_share(summary, drops);
     (percent > RECEIVE_DROPS_PERCENT).then(|| Evidence {
         seen: format!("{} of {} responses were dropped at this end", grouped(drops), grouped(came)),
-        remedy: advice::RECEIVE_BUFFER,
+        remedy: WarningCode::KernelDrops.remedy(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::{Check, Recorded, Summary};
 use crate::numbers::{counts, grouped, queries as told};
-use crate::warning::Warning;
+use crate::warning::{Warning, WarningCode};
 
 /// Share of unanswered queries from which on it is told.
 const MANY_UNANSWERED: f64 = 0.1;
@@ -59,17 +59,16 @@ fn unanswered(summary: &Summary) -> Option<Warning> {
         return None;
     }
     let parts = format!("{} timed out, {} failed", grouped(queries.timed_out), grouped(queries.failed));
-    let remedy = "see that the server runs, serves these names, and listens on this address, port and transport";
     Some(if queries.answered == 0 {
         let text = match queries.sent {
             1 => format!("the only query was not answered: {parts}"),
             sent => format!("none of the {} queries was answered: {parts}", grouped(sent)),
         };
-        Warning::of_server("no_answers", text, remedy)
+        Warning::new(WarningCode::NoAnswers, text)
     } else {
         let percent = without as f64 * 100.0 / queries.sent as f64;
         let text = format!("{percent:.1} % of the {} queries were not answered: {parts}", grouped(queries.sent));
-        Warning::of_server("many_unanswered", text, remedy)
+        Warning::new(WarningCode::ManyUnanswered, text)
     })
 }
 
@@ -80,10 +79,9 @@ fn errors(summary: &Summary) -> Option<Warning> {
     let share = share(errors.values().sum(), summary.queries.answered);
     let recorded = summary.recorded.as_ref().is_some_and(|recorded| different(summary, recorded).is_empty());
     (share > MANY_ERRORS && !recorded).then(|| {
-        Warning::of_server(
-            "error_answers",
+        Warning::new(
+            WarningCode::ErrorAnswers,
             format!("{:.1} % of the answers are errors: {}", share * 100.0, counts(&errors)),
-            "see that the server has the zones, or may recurse, for these names and these clients",
         )
     })
 }
@@ -98,13 +96,12 @@ fn other_rcodes(summary: &Summary) -> Option<Warning> {
         let listed = |(name, was, is): &(String, f64, f64)| {
             format!("{name} {:.1} % of the answers, recorded {:.1} %", is * 100.0, was * 100.0)
         };
-        Warning::of_server(
-            "rcodes_differ",
+        Warning::new(
+            WarningCode::RcodesDiffer,
             format!(
                 "other response codes than recorded: {}",
                 different.iter().map(listed).collect::<Vec<_>>().join("; ")
             ),
-            "see that the server has the data of the time of the recording",
         )
     })
 }
@@ -156,7 +153,7 @@ mod tests {
     fn codes(summary: &Summary) -> Vec<String> {
         let doubts = doubts(summary);
         assert!(doubts.iter().all(|warning| warning.about == About::Server));
-        doubts.into_iter().map(|warning| warning.code).collect()
+        doubts.into_iter().map(|warning| warning.code.to_string()).collect()
     }
 
     #[test]

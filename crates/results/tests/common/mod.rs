@@ -11,7 +11,7 @@ use ldplayer_core::{Differs, Outcome, Policy, Reason, RunTime, Stalls, Status, T
 use ldplayer_net::machine::Facts;
 use ldplayer_results::{
     ConnectionConfig, Connections, Environment, Figure, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side,
-    TelemetrySample, UsedPolicy, VerdictLimits, Warning,
+    TelemetrySample, UsedPolicy, VerdictLimits, Warning, WarningCode,
 };
 
 /// What the runs are asked for as.
@@ -248,7 +248,11 @@ pub fn end(queries: u64) -> RunEnd {
     RunEnd {
         started: TraceTime(1_764_000_000_500_000_000),
         trace_queries: queries,
-        warnings: vec![Warning::new("cpu_stolen", "the host took 12 ms of CPU time", "run on a machine of your own")],
+        warnings: vec![Warning::with_remedy(
+            WarningCode::CpuStolen,
+            "the host took 12 ms of CPU time",
+            "run on a machine of your own",
+        )],
         telemetry: vec![TelemetrySample {
             at: RunTime(0),
             side: Side::Client,
