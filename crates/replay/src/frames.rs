@@ -39,7 +39,7 @@ use self::inward::{Inward, Scope};
 use self::links::Links;
 use self::neighbours::Answering;
 use self::ports::Ports;
-use self::streams::Streams;
+use self::streams::FrameStreams;
 use crate::path::{NextHop, Packets};
 use crate::quic::Outgoing;
 use crate::route::Sources;
@@ -134,7 +134,7 @@ pub struct Frames {
     /// The link to the servers, if it is not that of the interface alone.
     delayed: Option<Box<DelayedFrames>>,
     /// Connections over TCP.
-    pub streams: Streams,
+    pub streams: FrameStreams,
     /// Answers neighbours for as long as a worker's frames have a way.
     _answering: Option<Arc<Answering>>,
 }
@@ -212,7 +212,7 @@ impl Frames {
             outward: Outward { links, nobody: packets.nobody, ports, templates: HashMap::default() },
             inward: Inward::new(ports, packets.on_link().map(Scope::new)),
             delayed: packets.link.as_deref().cloned().map(|link| Box::new(DelayedFrames::new(link, settings.seed))),
-            streams: Streams::new(tcp_config(interface, worker, workers, settings), packets.nobody, most_resting),
+            streams: FrameStreams::new(tcp_config(interface, worker, workers, settings), packets.nobody, most_resting),
             _answering: answering,
         })
     }
@@ -381,7 +381,7 @@ impl Frames {
         now: RunTime,
         most: usize,
         time: impl Fn(i64) -> RunTime,
-        mut take: impl FnMut(&mut Streams, RunTime, Received<'_>),
+        mut take: impl FnMut(&mut FrameStreams, RunTime, Received<'_>),
     ) -> usize {
         let Self { rings, inward, streams, delayed, .. } = self;
         let count = rings.read(most, |frame| {

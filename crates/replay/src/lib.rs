@@ -118,10 +118,11 @@
 //!
 //! # Files
 //!
-//! The engine. A worker (`worker.rs`) owns sockets and the clock; what it does each round is in `worker/`: `feed.rs` (which
-//! queries are due), `window.rs` (for replays without times), `send.rs` and `packets.rs` (datagrams out), `receive.rs` (waiting
-//! and reading), `refused.rs` (what the kernel refuses), `load.rs` (whether there is any rest), `hand_over.rs` (rows), `pairs.rs`
-//! (two servers asked the same) and `transports.rs` (the machines behind one face). `engine.rs` has the threads and
+//! The engine. A worker (`worker.rs`) does what each round is made of, with parts that own their state, in `worker/`: `intake.rs` (which
+//! queries are to come), `window.rs` (of replays without times), `clients.rs` (where queries go, and `pairs.rs`: to two servers),
+//! `schedule.rs` (sleeping and spinning), `load.rs` (whether there is any rest), `hand_over.rs` (rows), `transports.rs` (the machines) and
+//! `network.rs`: the kernel's sockets (`network/sockets.rs`, of connections `streams.rs`, what the kernel refuses `refused.rs`) or frames
+//! on an interface (`network/frames.rs`, over `frames.rs`), behind one face. `engine.rs` has the threads and
 //! `engine/reader.rs` the reader; `route.rs` says from where a query goes, and `targets.rs` where to. `udp.rs`, `connections.rs`
 //! and `quic.rs` are state machines that have time as an argument. The latter two are about connections, and say only what each
 //! does in its own way. `table.rs` holds the requests and connections of both; `table/machine.rs` decides which connection
@@ -129,12 +130,11 @@
 //! `table/timeouts.rs`. `table/parked.rs` keeps idle connections without sockets in short, each in one record for the table and
 //! for TCP. `connections.rs` is the machine over TCP: what is written and read; `connections/tls.rs` is TLS without sockets
 //! (handshakes are rustls's, `tls/records.rs` carries on what is up); `connections/http2.rs` is the part of HTTP/2 that clients
-//! of DNS over HTTPS need (`http2/`: frames, header blocks, requests), and `connections/doh.rs` joins it to queries; `streams.rs`
-//! is the thin loop around it that has the sockets. `quic.rs` is the machine of connections over QUIC, around that of
+//! of DNS over HTTPS need (`http2/`: frames, header blocks, requests), and `connections/doh.rs` joins it to queries.
+//! `quic.rs` is the machine of connections over QUIC, around that of
 //! quinn-proto: `quic/exchange.rs` (queries onto streams, answers off them), `quic/failure.rs` (why connections end) and
 //! `quic/tls.rs`, `quic/doq.rs` (what is on a stream), `quic/doh3.rs` and `quic/http3/` (requests, responses and control of
-//! HTTP/3); `doh.rs` is what requests of HTTP/2 and HTTP/3 are made of; `worker/packets.rs` sends its datagrams from the sockets
-//! of UDP. `budget.rs` says what a server may send that answers no query, and `strays.rs` which of it has rows. `heard.rs`
+//! HTTP/3); `doh.rs` is what requests of HTTP/2 and HTTP/3 are made of. `budget.rs` says what a server may send that answers no query, and `strays.rs` which of it has rows. `heard.rs`
 //! compares responses and keeps them; `slab.rs` holds what is on its way, threaded on lists that are sorted by deadline. It knows
 //! neither files nor Parquet: queries come from a `Feed` and outcomes go to a `Drain`.
 
@@ -164,7 +164,7 @@ mod sockets;
 mod stage;
 mod stamps;
 mod strays;
-mod streams;
+
 mod table;
 mod targets;
 #[cfg(test)]

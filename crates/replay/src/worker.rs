@@ -1,174 +1,86 @@
 //! A worker: the only part of a replay that reads the clock and makes system calls.
 
-mod feed;
-mod frames;
+mod clients;
+mod clock;
+mod end;
 mod hand_over;
+mod intake;
+mod links;
 mod load;
-mod packets;
+mod network;
 mod pairs;
-mod receive;
-mod refused;
-mod send;
+mod schedule;
 mod transports;
 mod window;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender};
 use ldplayer_core::shard::Shards;
-use ldplayer_core::{Ignore, Outcome, Query, RunTime, Stalls, Transaction};
-use ldplayer_net::pace::Pace;
-use ldplayer_net::udp::{BATCH, ReceiveBatch, SendBatch};
-use ldplayer_net::{clock, veth};
+use ldplayer_core::{Query, Reason, RunTime, Transport};
+use ldplayer_net::clock as host_clock;
+use ldplayer_net::pace::Wait;
+use ldplayer_net::udp::BATCH;
 
+pub use self::end::WorkerEnd;
+pub use self::links::{Extras, Links};
 pub use self::load::Saturation;
 pub use self::pairs::{Reference, ReferenceCounts};
 
+use self::clients::Clients;
+use self::clock::RunClock;
+use self::hand_over::HandOver;
+use self::intake::Intake;
 use self::load::Load;
-use self::pairs::Pairs;
-use self::transports::{Transports, policies};
-use crate::frames::{FrameCounts, Frames, LinkCounts};
+use self::network::{Network, Reading, TIMED_BATCH};
+use self::schedule::Schedule;
+use self::transports::Transports;
+use self::window::Window;
 use crate::monitor::Monitor;
-use crate::quic::Outgoing;
-use crate::route::{Router, SocketKey, Sources};
 use crate::settings::Settings;
-use crate::slab::Slot;
-use crate::sockets::{Carries, Sockets};
-use crate::strays::Strays;
-use crate::table::ConnectionCounts;
-use crate::targets::{Ports, Targets};
+use crate::targets::Targets;
 
 /// How long to wait for outstanding answers after an interrupt, in nanoseconds.
 const GRACE: i64 = 1_000_000_000;
-/// Maximum number of queries of a timed replay sent by one call: it limits the error of their common timestamp to about 15 µs.
-const TIMED_BATCH: usize = 16;
 /// What counts as soon, in nanoseconds.
 const SOON: i64 = 50_000;
-
-/// The final state of a worker.
-#[derive(Clone, Debug, Default)]
-pub struct WorkerEnd {
-    /// Queries taken from its feed.
-    pub taken: u64,
-    /// When a query last timed out or failed, measured after that round of work; `None` if none has.
-    pub last_unanswered: Option<RunTime>,
-    /// Stalls: a spinning worker lost its core.
-    pub stalls: Stalls,
-    /// Queries that reached the worker after they were due.
-    pub fed_late: u64,
-    /// Hand-overs that had to wait for the recorder.
-    pub recorder_full: u64,
-    /// Sends postponed because the kernel's buffer was full.
-    pub postponed: u64,
-    /// The kernel's error for the first query that it refused permanently.
-    pub refused: Option<String>,
-    /// UDP sockets opened.
-    pub sockets: usize,
-    /// Clients that shared the sockets of others for want of ports or descriptors.
-    pub shared: u64,
-    /// Datagrams dropped by the kernel on this worker's sockets: answers that arrived but could not be read.
-    pub receive_drops: u64,
-    /// Frames that the kernel had lost on the link of the namespace by the end of the last query, since that link was made.
-    pub link_lost: u64,
-    /// Frames that arrived and were of no use, where clients have no sockets.
-    pub frames: FrameCounts,
-    /// What became of frames on the link in the sender, where there is one.
-    pub link: Option<LinkCounts>,
-    /// Connection counters.
-    pub connections: ConnectionCounts,
-    /// Responses that belong to no query.
-    pub strays: Strays,
-    /// How long it was saturated.
-    pub saturation: Saturation,
-    /// Counters of queries to the reference server.
-    pub reference: ReferenceCounts,
-}
-
-/// The queues of a worker.
-pub struct Links {
-    /// Batches of queries of this worker's clients, sorted by due time.
-    pub feed: Receiver<Vec<Query>>,
-    /// Finished rows, with their shard.
-    pub rows: Sender<(usize, Vec<Outcome>)>,
-    /// Emptied buffers for reuse.
-    pub spare: Receiver<Vec<Outcome>>,
-    /// The path without sockets, if that is taken.
-    pub frames: Option<Frames>,
-    /// Maximum number of clients' own sockets.
-    pub own_sockets: u32,
-    /// Optional outputs.
-    pub extras: Extras,
-}
-
-/// Optional outputs and comparisons of a replay.
-#[derive(Clone, Debug, Default)]
-pub struct Extras {
-    /// Kernel send timestamps over UDP.
-    pub stamps: bool,
-    /// What comparisons of responses ignore.
-    pub ignore: Arc<Ignore>,
-    /// The responses themselves.
-    pub responses: Option<Sender<Vec<Transaction>>>,
-    /// The reference server.
-    pub reference: Option<Reference>,
-}
+/// Maximum number of queries for connections that an unpaced replay takes at once: queries written together leave
+/// in one segment, and the number of segments limits an answered replay over connections.
+const STREAM_BATCH: usize = 64 << 10;
+/// So long before a query over UDP is due a spinning worker begins with it, in nanoseconds: finding its client's data, which is in no cache, and
+/// writing its packet takes most of that, and ten times as long without optimization.
+const AHEAD: i64 = if cfg!(debug_assertions) { 20_000 } else { 2_000 };
+/// How long a worker without a query waits before it checks its feed again, in nanoseconds.
+const FEED_EVERY: i64 = 200_000;
+/// Maximum number of datagrams read at once while a query is soon due; more if more queries have just been sent.
+const SMALL_RECEIVE: usize = 8;
+/// Sleeps up to this long, in nanoseconds, are not interrupted by answers: these wait with the kernel's timestamp until the next
+/// query is sent, and cost no wake-up.
+const DOZE: i64 = 1_000_000;
+/// How long timeouts wait at most for what had arrived before to be read, in nanoseconds: a server that sends faster than it can be read
+/// has its queries time out all the same.
+const PATIENCE: i64 = 50_000_000;
 
 /// One worker thread.
 pub struct Worker<'a> {
-    number: usize,
-    shard: usize,
     settings: &'a Settings,
     monitor: &'a Monitor,
-    links: Links,
-    origin: i64,
+    clock: RunClock,
+    intake: Intake,
+    window: Window,
+    clients: Clients,
     transports: Transports,
-    /// Whether kernel send timestamps over UDP are on.
-    stamps: bool,
-    router: Router,
-    /// The pairs, if answers are compared with those of another server.
-    pairs: Option<Pairs>,
-    sockets: Sockets,
-    /// The path without sockets, if that is taken.
-    frames: Option<Frames>,
-    pace: Pace,
-    batch: std::vec::IntoIter<Query>,
-    next: Option<Query>,
-    fed: bool,
-    starved: bool,
-    interrupted_at: Option<RunTime>,
-    flushed: RunTime,
-    lag: i64,
+    network: Network,
+    schedule: Schedule,
     load: Load,
-    /// Whether queries may share a connection.
-    shares: bool,
-    /// Whether the last query was for such a connection …
-    on_streams: bool,
-    /// … and whether the window is being filled …
-    filling: bool,
-    /// … or when it was last full.
-    filled: RunTime,
+    hand_over: HandOver<'a>,
+    interrupted_at: Option<RunTime>,
     /// Whether it slept last, and must look at new arrivals first.
     napped: bool,
-    idle_since: Option<RunTime>,
-    /// Sockets of clients that took long to open, in a row up to the last.
-    slow_opens: u32,
-    /// Queries that ended without an answer so far.
-    unanswered: u64,
-    /// Which of several ready sockets is read first: they take turns.
-    turn: usize,
     /// Since when timeouts wait for what had arrived before to be read.
     overdue_since: Option<RunTime>,
-    /// When the query is due that was taken ahead of its time, and is not sent yet.
-    ahead: Option<RunTime>,
-    /// Maximum number of queries over UDP that an unpaced replay takes at once ([`window::batch`]).
-    fast_batch: usize,
-    sending: Vec<(SocketKey, Slot)>,
-    packets: Vec<Outgoing>,
-    send: SendBatch,
-    receive: ReceiveBatch,
-    end: WorkerEnd,
+    /// Queries that ended without an answer so far, and when that last was seen to be more than before.
+    unanswered: u64,
+    last_unanswered: Option<RunTime>,
 }
 
 impl<'a> Worker<'a> {
@@ -182,68 +94,32 @@ impl<'a> Worker<'a> {
         origin: i64,
         settings: &'a Settings,
         monitor: &'a Monitor,
-        mut links: Links,
+        links: Links,
     ) -> io::Result<Self> {
-        let stamps = links.extras.stamps;
-        let fast_batch = window::batch(&settings.sources, &settings.targets);
-        let reference = links.extras.reference.as_ref();
-        let mut sockets = Sockets::new(settings.sources.clone(), all_targets(settings, reference), stamps)?;
-        let mut frames = links.frames.take();
-        if frames.is_none() {
-            open_shared(&mut sockets, settings);
-        }
-        let router = |targets, ports| Router::new(settings, targets, ports, links.own_sockets);
-        let pairs = reference.map(|other| {
-            let ports = Ports { tls: other.tls_port, doh: other.doh_port };
-            Pairs::new(router(&other.targets, ports), other)
-        });
-        let own = router(&settings.targets, settings.ports());
-        let mut transports = Transports::new(shards.first + number, shards.total, origin, settings)?;
-        transports.listen(&links.extras.ignore, links.extras.responses.is_some());
-        match &mut frames {
-            Some(frames) if stamps => frames.stamp_sends()?,
-            None if stamps => transports.udp = transports.udp.with_send_stamps(),
-            _ => {}
-        }
+        let Links { feed, rows, spare, frames, own_sockets, extras } = links;
+        let (clock, shard) = (RunClock::new(origin), shards.first + number);
+        let window = Window::new(clock, settings);
+        let targets = all_targets(settings, extras.reference.as_ref());
+        let network = Network::new(clock, settings, (frames, targets), window.batch(), extras.stamps)?;
+        let stamps_udp = extras.stamps && network.stamps_by_socket();
+        let gauge = &monitor.workers[number];
         Ok(Self {
-            number,
-            shard: shards.first + number,
             settings,
             monitor,
-            links,
-            origin,
-            transports,
-            stamps,
-            router: own,
-            pairs,
-            sockets,
-            frames,
-            pace: Pace::of_schedule(settings.precision),
-            batch: Vec::new().into_iter(),
-            next: None,
-            fed: true,
-            starved: false,
-            interrupted_at: None,
-            flushed: RunTime(0),
-            lag: 0,
+            clock,
+            intake: Intake::new(feed, !settings.fast),
+            window,
+            clients: Clients::new(clock, settings, own_sockets, extras.reference.as_ref()),
+            transports: Transports::new([shard, shards.total], settings, &extras, stamps_udp)?,
+            network,
+            schedule: Schedule::new(clock, settings.precision),
             load: Load::new(settings.fast, settings.max_lag),
-            shares: policies(settings).iter().any(|policy| policy.pipeline.min(policy.queries_per_connection) > 1),
-            on_streams: false,
-            filling: true,
-            filled: RunTime(0),
+            hand_over: HandOver::new(shard, gauge, rows, spare, extras.responses),
+            interrupted_at: None,
             napped: false,
-            idle_since: None,
-            slow_opens: 0,
-            unanswered: 0,
-            turn: 0,
             overdue_since: None,
-            ahead: None,
-            fast_batch,
-            sending: Vec::with_capacity(fast_batch),
-            packets: Vec::with_capacity(BATCH),
-            send: SendBatch::new(),
-            receive: ReceiveBatch::new(),
-            end: WorkerEnd::default(),
+            unanswered: 0,
+            last_unanswered: None,
         })
     }
 
@@ -253,44 +129,59 @@ impl<'a> Worker<'a> {
     /// The error of the wait itself; errors of single queries are rows.
     pub fn run(mut self) -> io::Result<WorkerEnd> {
         while !self.is_done() {
-            let now = self.now();
-            self.watch_stalls(now);
-            self.weigh(now);
+            let now = self.clock.now();
+            self.begin_round(now);
             self.heed_interrupt(now);
             let taken = self.take_due(now);
             let sent = self.transmit();
             let looked = self.end_overdue(now)?;
-            let driven = self.drive();
+            self.transports.fall_back(|| self.clock.now());
+            let driven = self.network.drive(&mut self.transports);
             self.note_unanswered();
             let received = looked + self.rest(sent, taken + sent + driven + looked > 0)?;
             self.note_unanswered();
             if taken + sent + driven + received > 0 {
-                self.idle_since = None;
+                self.schedule.note_work();
             } else {
                 self.load.note_idle();
             }
             self.flush_when_due(now);
         }
         self.flush();
-        self.end.reference = self.pairs.as_ref().map(|pairs| pairs.counts).unwrap_or_default();
-        self.end.saturation = self.load.saturation();
-        self.end.sockets = self.sockets.len();
-        self.end.shared = self.router.shared();
-        // What is lost while connections are closed is no loss of the run's.
-        self.end.receive_drops = self.sockets.drops() + self.frames.as_mut().map_or(0, Frames::drops);
-        self.end.link_lost = self.frames.as_ref().map_or(0, |_| veth::lost());
-        self.close_quic();
-        self.close_frames()?;
-        self.end.frames = self.frames.as_ref().map(|frames| frames.counts().clone()).unwrap_or_default();
-        self.end.link = self.frames.as_ref().and_then(Frames::link_counts).cloned();
-        self.end.strays = self.transports.strays();
-        self.end.connections = self.transports.connection_counts();
-        self.end.refused = self.end.refused.or(self.transports.streams.refused);
-        Ok(self.end)
+        Ok(self.end())
     }
 
-    fn now(&self) -> RunTime {
-        RunTime(clock::monotonic_ns() - self.origin)
+    /// Closes what is open, and says what became of everything.
+    fn end(mut self) -> WorkerEnd {
+        let mut end = WorkerEnd {
+            taken: self.intake.taken(),
+            last_unanswered: self.last_unanswered,
+            stalls: self.schedule.stalls(),
+            fed_late: self.intake.late(),
+            recorder_full: self.hand_over.recorder_full(),
+            shared: self.clients.shared(),
+            saturation: self.load.saturation(),
+            reference: self.clients.reference_counts(),
+            ..WorkerEnd::default()
+        };
+        self.network.close(&mut self.transports, self.monitor, &mut end);
+        end.strays = self.transports.strays();
+        end.connections = self.transports.connection_counts();
+        end
+    }
+
+    fn is_done(&self) -> bool {
+        let is_sending = self.transports.udp.queued() > 0 || self.network.is_sending();
+        self.intake.has_ended() && !is_sending && self.transports.outstanding() == 0
+    }
+
+    /// Notes the beginning of a round, and now and then how the worker keeps up.
+    fn begin_round(&mut self, now: RunTime) {
+        self.schedule.begin_round(now);
+        self.load.begin_round(now);
+        if self.load.is_due(now) {
+            self.load.end_piece(now, host_clock::thread_cpu_ns());
+        }
     }
 
     /// Keeps the time at which a query last ended without an answer. Answers have their time in their rows: a round may read those of
@@ -300,41 +191,7 @@ impl<'a> Worker<'a> {
         let unanswered = counts.finished() - counts.answered;
         if unanswered != self.unanswered {
             self.unanswered = unanswered;
-            self.end.last_unanswered = Some(self.now());
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        let is_sending =
-            self.transports.udp.queued() > 0 || self.frames.as_ref().is_some_and(|frames| frames.queued() > 0);
-        !self.fed && self.next.is_none() && !is_sending && self.transports.outstanding() == 0
-    }
-
-    /// Retries truncated answers over TCP, and carries out actions of connections. Returns their number.
-    fn drive(&mut self) -> usize {
-        while let Some(pending) = self.transports.udp.poll_truncated() {
-            let now = self.now();
-            self.transports.streams.machine.handle_truncated(now, pending);
-        }
-        if self.frames.is_some() {
-            return self.drive_frames();
-        }
-        self.transports.streams.drive(self.sockets.poll()) + self.drive_quic()
-    }
-
-    /// A spinning worker reads the clock about every microsecond; a longer gap is caused by the host.
-    fn watch_stalls(&mut self, now: RunTime) {
-        if let Some(since) = self.idle_since.filter(|_| self.pace.is_spinning()) {
-            self.end.stalls.observe(since, now);
-        }
-        self.idle_since = Some(now);
-    }
-
-    /// Notes the beginning of a round, and now and then how the worker keeps up.
-    fn weigh(&mut self, now: RunTime) {
-        self.load.begin_round(now);
-        if self.load.is_due(now) {
-            self.load.end_piece(now, clock::thread_cpu_ns());
+            self.last_unanswered = Some(self.clock.now());
         }
     }
 
@@ -344,28 +201,211 @@ impl<'a> Worker<'a> {
         }
         let since = *self.interrupted_at.get_or_insert(now);
         // Everything that has reached this worker is accounted for. The reader may be blocked on more, which is not part of this run.
-        while let Some(query) = self.peek(now).and_then(|_| self.next.take()) {
+        while let Some(query) = self.intake.peek(now).and_then(|_| self.intake.take()) {
             self.start(query, now);
         }
-        self.fed = false;
+        self.intake.close();
         if self.monitor.is_aborted() || now - since >= GRACE.min(self.settings.query_timeout) {
             self.transports.handle_interrupt(now);
         }
     }
-}
 
-/// Opens the shared sockets in advance: opening one takes too long for the first query. Errors are reported by
-/// the queries that need them.
-fn open_shared(sockets: &mut Sockets, settings: &Settings) {
-    if settings.sources == Sources::Ports {
-        return;
+    // ---- Queries.
+
+    /// Hands due queries to their machines, at most one batch, and returns their number.
+    fn take_due(&mut self, now: RunTime) -> usize {
+        // One that waits for an ID may have it now.
+        self.transports.udp.has_ids();
+        let (batch, most) = if self.settings.fast { (self.window.batch(), STREAM_BATCH) } else { (BATCH, TIMED_BATCH) };
+        let room = batch.saturating_sub(self.transports.udp.queued());
+        let (mut datagrams, mut for_connections) = (0, 0);
+        while datagrams < room && for_connections < most && self.is_due(now) {
+            let Some(query) = self.intake.take() else { break };
+            let is_datagram = query.transport == Transport::Udp;
+            self.window.note_query(is_datagram);
+            *(if is_datagram { &mut datagrams } else { &mut for_connections }) += 1;
+            self.start(query, now);
+        }
+        let taken = datagrams + for_connections;
+        if taken == 0 { self.take_ahead(now).into() } else { taken }
     }
-    let any = |v6| if v6 { (Ipv6Addr::UNSPECIFIED, 0).into() } else { (Ipv4Addr::UNSPECIFIED, 0).into() };
-    for v6 in [false, true].into_iter().filter(|&v6| settings.targets.has_family(v6)) {
-        let server = settings.targets.only(v6).unwrap_or_else(|| any(v6));
-        let mut keys = (0..settings.sources.spread(v6)).map(|number| SocketKey::Shared { v6, number });
-        // If one cannot be opened, the next ones cannot either.
-        let _ = keys.try_for_each(|key| sockets.get(key, Carries::Dns, server).map(|_| ()));
+
+    /// Takes the next query shortly before it is due, for [`Schedule::hold`] to have it ready. Returns whether there is one. Connections send what
+    /// they take at once, and so does a link of this process that delays.
+    fn take_ahead(&mut self, now: RunTime) -> bool {
+        let may = self.schedule.is_spinning()
+            && !self.settings.fast
+            && self.transports.udp.queued() == 0
+            && !self.network.is_delaying();
+        let is_near = |query: &Query| query.transport == Transport::Udp && query.due - now <= AHEAD;
+        let Some(query) = self.intake.take_if(|query| may && is_near(query)) else { return false };
+        self.schedule.take_ahead(query.due);
+        self.window.note_query(true);
+        self.start(query, now);
+        true
+    }
+
+    fn is_due(&mut self, now: RunTime) -> bool {
+        let Some(due) = self.intake.peek(now) else { return false };
+        if self.settings.fast { self.window.has_room(&mut self.transports) } else { due <= now }
+    }
+
+    fn start(&mut self, mut query: Query, now: RunTime) {
+        if self.settings.fast {
+            query.due = now;
+        }
+        let lag = now - query.due;
+        self.hand_over.note_lag(lag);
+        self.load.note_lag(lag);
+        match self.hindrance(&query, lag) {
+            Some(reason) => self.transports.handle_unroutable(&query, reason),
+            None => self.clients.ask(now, query, &mut self.network, &mut self.transports),
+        }
+    }
+
+    /// Why a query is not sent that is so late.
+    fn hindrance(&self, query: &Query, lag: i64) -> Option<Reason> {
+        if self.interrupted_at.is_some() {
+            Some(Reason::Interrupted)
+        } else if query.transport.is_encrypted() && self.settings.tls.is_none() {
+            Some(Reason::Transport)
+        } else {
+            self.settings.max_lag.is_some_and(|most| lag > most).then_some(Reason::Lag)
+        }
+    }
+
+    /// Sends queued queries over UDP, and returns how many have left.
+    fn transmit(&mut self) -> usize {
+        let Self { network, transports, schedule, load, .. } = self;
+        network.transmit(transports, || schedule.hold(load))
+    }
+
+    // ---- What arrives.
+
+    /// Ends what is overdue at `now`, after reading everything that had arrived by then: this thread may not have run for a while, or
+    /// may have had more to send than to read. Where that takes longer, rounds of sending are between. Returns how much was read.
+    fn end_overdue(&mut self, now: RunTime) -> io::Result<usize> {
+        if self.transports.poll_timeout().is_none_or(|deadline| deadline > now) {
+            self.overdue_since = None;
+            return Ok(0);
+        }
+        let until = *self.overdue_since.get_or_insert(now);
+        let due = self.intake.peek(self.clock.now()).map_or(i64::MAX, |due| due.0);
+        let reading = Reading::begin(self.clock, due);
+        let (received, is_all) = self.network.receive_until(&mut self.transports, until, reading)?;
+        if is_all || now - until >= PATIENCE {
+            self.overdue_since = None;
+            self.transports.handle_timeout(until);
+        }
+        Ok(received)
+    }
+
+    /// Waits for the next event and reads what arrives, after `sent` queries have been sent. Returns how much was read.
+    fn rest(&mut self, sent: usize, busy: bool) -> io::Result<usize> {
+        let now = self.clock.now();
+        let due = self.intake.peek(now);
+        let due = due.filter(|_| !self.settings.fast || self.window.has_room(&mut self.transports));
+        if due.is_none() && !self.intake.is_open() && self.transports.outstanding() == 0 {
+            return Ok(0);
+        }
+        let due = match due {
+            Some(_) if self.settings.fast => now.0,
+            Some(due) => due.0,
+            None => i64::MAX,
+        };
+        let other = self.other_deadline(now);
+        let most = self.most_at_once(due.saturating_sub(now.0), sent);
+        let timeout = match self.schedule.wait(now, due.min(other)) {
+            Wait::Spin => 0,
+            Wait::Sleep(_) if busy || due <= now.0 || self.network.has_unread() => 0,
+            Wait::Sleep(ns) => ns,
+        };
+        let may_look_away = !self.transports.is_attentive();
+        let may_doze = may_look_away && !self.network.is_acknowledging();
+        if (1..=DOZE).contains(&timeout) && may_doze && !self.waits_to_fill() {
+            self.sleep(now, timeout);
+            self.note_woken(now.0 + timeout, due < other);
+            return Ok(0);
+        }
+        if let Some(nap) = self.nap_between_looks().filter(|&nap| nap < timeout) {
+            self.sleep(now, nap);
+            return Ok(self.receive(0, most, due));
+        }
+        let nap = self.window.nap(&self.transports);
+        let nap = nap.filter(|&nap| nap < timeout && may_look_away && !self.napped);
+        self.napped = nap.is_some();
+        if let Some(nap) = nap {
+            self.sleep(now, nap);
+            return Ok(0);
+        }
+        let ready = self.network.wait(timeout)?;
+        if timeout > 0 {
+            self.load.note_sleep(self.clock.now() - now);
+        }
+        self.note_woken(now.0 + timeout, timeout > 0 && ready == 0 && due < other);
+        Ok(self.receive(ready, most, due))
+    }
+
+    /// The number of datagrams to read before the next query, which is due in `left` nanoseconds: at least as many
+    /// as have just been `sent`, so that answers do not pile up.
+    const fn most_at_once(&self, left: i64, sent: usize) -> usize {
+        let is_soon = 0 < left && left < SOON && !self.settings.fast;
+        match (is_soon, sent > SMALL_RECEIVE) {
+            (true, true) => sent,
+            (true, false) => SMALL_RECEIVE,
+            (false, _) => usize::MAX,
+        }
+    }
+
+    /// Sleeps for so long from `now` on, whatever arrives.
+    fn sleep(&mut self, now: RunTime, ns: i64) {
+        self.clock.sleep_until(now + ns);
+        self.load.note_sleep(self.clock.now() - now);
+    }
+
+    /// Reads what is ready, up to `most` datagrams, with the next query `due` then.
+    fn receive(&mut self, ready: usize, most: usize, due: i64) -> usize {
+        let reading = Reading::begin(self.clock, due);
+        self.network.receive(&mut self.transports, ready, most, reading)
+    }
+
+    /// Lets the pace learn from a sleep, if it is one to learn from.
+    fn note_woken(&mut self, wanted: i64, is_telling: bool) {
+        if is_telling {
+            self.schedule.note_woken(wanted);
+        }
+    }
+
+    fn waits_to_fill(&self) -> bool {
+        self.window.waits_to_fill(&self.transports, self.intake.next_due().is_some())
+    }
+
+    fn nap_between_looks(&self) -> Option<i64> {
+        self.window.nap_between_looks(&self.transports).filter(|_| self.network.is_ring())
+    }
+
+    /// The next event other than sending: a timeout, a hand-over, a check of the feed, the end of the grace time, filling the window.
+    fn other_deadline(&self, now: RunTime) -> i64 {
+        let timeout = self.transports.poll_timeout().map_or(i64::MAX, |deadline| deadline.0);
+        let feed = if self.intake.is_waiting() { now.0 + FEED_EVERY } else { i64::MAX };
+        let fill = if self.waits_to_fill() { self.window.fill_deadline() } else { i64::MAX };
+        timeout.min(self.hand_over.deadline(now)).min(feed).min(fill).min(self.network.deadline(now))
+    }
+
+    // ---- Rows.
+
+    fn flush_when_due(&mut self, now: RunTime) {
+        let (is_fast, clock, next) = (self.settings.fast, self.clock, self.intake.next_due());
+        let is_soon_due = || !is_fast && next.is_some_and(|due| due - clock.now() < SOON);
+        if self.hand_over.is_due(now, is_soon_due, &mut self.transports) {
+            self.flush();
+        }
+    }
+
+    /// Hands over rows and figures.
+    fn flush(&mut self) {
+        self.clients.pair_up(&mut self.transports);
+        self.hand_over.flush(&mut self.transports, &mut self.load);
     }
 }
 

@@ -23,7 +23,7 @@ const INPUT: usize = 64 << 10;
 pub const RESTING: usize = 1_024;
 
 /// The connections of one worker.
-pub struct Streams {
+pub struct FrameStreams {
     tcp: Tcp,
     /// The connection of each slot of the machine.
     handles: Vec<Option<Handle>>,
@@ -38,7 +38,7 @@ pub struct Streams {
     output: Vec<u8>,
 }
 
-impl Streams {
+impl FrameStreams {
     /// No connections. With `most_resting`, those beyond it that have been idle for longest are parked, if their clients have their own addresses.
     pub fn new(config: Config, nobody: [IpAddr; 2], most_resting: Option<usize>) -> Self {
         Self {
@@ -360,7 +360,7 @@ mod tests {
     const NOW: RunTime = RunTime(0);
 
     /// What the server says to the client at `to`.
-    fn hear(streams: &mut Streams, machine: &mut Connections, to: SocketAddr, said: (Flags, [u32; 2], &[u8])) {
+    fn hear(streams: &mut FrameStreams, machine: &mut Connections, to: SocketAddr, said: (Flags, [u32; 2], &[u8])) {
         let (flags, [sequence, acknowledgement], payload) = said;
         let from = route().server;
         let (source_port, destination_port) = (from.port(), to.port());
@@ -383,7 +383,7 @@ mod tests {
     fn a_reset_of_the_connection_before_is_not_the_next_ones_in_its_slot() {
         let mut machine = Connections::new(config(Policy { queries_per_connection: 1, ..policy() }), None);
         let mut streams =
-            Streams::new(Config::default(), ["192.0.2.9".parse().unwrap(), "2001:db8::9".parse().unwrap()], None);
+            FrameStreams::new(Config::default(), ["192.0.2.9".parse().unwrap(), "2001:db8::9".parse().unwrap()], None);
         machine.handle_query(NOW, tcp_query(0, 1, 0), route());
         streams.drive(NOW, &mut machine);
         let syn = streams.poll_transmit(NOW).unwrap();

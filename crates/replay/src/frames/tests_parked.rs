@@ -9,7 +9,7 @@ use ldplayer_stack::frame::{Flags, Options, Segment};
 use ldplayer_stack::tcp::Config;
 use proptest::prelude::*;
 
-use super::streams::Streams;
+use super::streams::FrameStreams;
 use crate::connections::Connections;
 use crate::connections::simulation::{config, framed, policy, tcp_query};
 use crate::ids::Ids;
@@ -36,7 +36,7 @@ type Said = (Flags, [u32; 2], Vec<u8>);
 /// Clients, and a server that answers at once; but not the questions whose number is a multiple of five.
 struct World {
     machine: Connections,
-    streams: Streams,
+    streams: FrameStreams,
     peers: BTreeMap<SocketAddr, Peer>,
     now: RunTime,
     asked: u64,
@@ -49,7 +49,7 @@ impl World {
         let nobody = [Ipv4Addr::new(198, 18, 0, 1).into(), "2001:2::1".parse().unwrap()];
         // No two connections of different classes are due at the same time.
         let classes = [config.policy, Policy { idle_timeout: config.policy.idle_timeout / 3 + 500, ..config.policy }];
-        let streams = Streams::new(Config { delayed_ack_ns: 0, ..Config::default() }, nobody, most_resting);
+        let streams = FrameStreams::new(Config { delayed_ack_ns: 0, ..Config::default() }, nobody, most_resting);
         let machine = Connections::new(config, None).with_classes(&classes);
         Self { machine, streams, peers: BTreeMap::new(), now: RunTime(0), asked: 0, seen: Some(Vec::new()) }
     }

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use hashbrown::HashMap;
 use ldplayer_core::{Expected, Outcome, Pair, Query, RunTime, Status};
 
-use super::Worker;
+use super::transports::Transports;
 use crate::heard::Half;
 use crate::route::{Route, Router};
-use crate::targets::Targets;
+use crate::targets::{Ports, Targets};
 
 /// The reference server, whose answers are the expected ones.
 #[derive(Clone, Debug)]
@@ -19,6 +19,13 @@ pub struct Reference {
     pub tls_port: u16,
     /// Its port for DNS over HTTPS.
     pub doh_port: u16,
+}
+
+impl Reference {
+    /// Its ports for encrypted transports.
+    pub const fn ports(&self) -> Ports {
+        Ports { tls: self.tls_port, doh: self.doh_port }
+    }
 }
 
 /// Counters of queries to it.
@@ -37,7 +44,7 @@ pub struct Pairs {
     next: u32,
     /// The half of each pair that ended first.
     waiting: HashMap<u32, Half, foldhash::fast::FixedState>,
-    pub counts: ReferenceCounts,
+    counts: ReferenceCounts,
 }
 
 impl Pairs {
@@ -45,6 +52,34 @@ impl Pairs {
     pub fn new(router: Router, reference: &Reference) -> Self {
         let servers = reference.targets.named().to_vec();
         Self { router, servers, next: 0, waiting: HashMap::default(), counts: ReferenceCounts::default() }
+    }
+
+    /// Hands a query to its machine, and the same one for the reference server.
+    pub fn ask(&mut self, now: RunTime, query: Query, route: Route, transports: &mut Transports) {
+        // Clients are numbered in the order of their first queries, in the same way for both servers.
+        let Ok(other) = self.router.route(&query) else { return transports.handle_query(now, query, route) };
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        let of_pair = |is_reference| Query { expected: Expected::Pair(Pair { number, is_reference }), ..query.clone() };
+        transports.handle_query(now, of_pair(false), route);
+        transports.handle_query(now, of_pair(true), other);
+    }
+
+    /// Makes rows of the pairs that have ended.
+    pub fn pair_up(&mut self, transports: &mut Transports) {
+        let mut rows = Vec::new();
+        for heard in transports.heard() {
+            rows.extend(heard.halves.drain(..).filter_map(|half| self.take(half)));
+        }
+        for outcomes in transports.outcomes() {
+            outcomes.retain(|row| !self.is_foreign(row));
+        }
+        transports.udp.outcomes().append(&mut rows);
+    }
+
+    /// Counters of queries to the reference server.
+    pub const fn counts(&self) -> ReferenceCounts {
+        self.counts
     }
 
     /// Takes an ended half; returns the row of the query once both have ended.
@@ -76,38 +111,10 @@ impl Pairs {
     }
 }
 
-impl Worker<'_> {
-    /// Sends a query, and the same one to the reference server if there is one.
-    pub(super) fn ask(&mut self, now: RunTime, query: Query, route: Route) {
-        // Clients are numbered in the order of their first queries, in the same way for both servers.
-        let other = self.pairs.as_mut().map(|pairs| (pairs.router.route(&query), pairs));
-        let Some((Ok(other), pairs)) = other else { return self.transports.handle_query(now, query, route) };
-        let number = pairs.next;
-        pairs.next = number.wrapping_add(1);
-        let of_pair = |is_reference| Query { expected: Expected::Pair(Pair { number, is_reference }), ..query.clone() };
-        self.transports.handle_query(now, of_pair(false), route);
-        self.transports.handle_query(now, of_pair(true), other);
-    }
-
-    /// Makes rows of the pairs that have ended.
-    pub(super) fn pair_up(&mut self) {
-        let Some(pairs) = &mut self.pairs else { return };
-        let mut rows = Vec::new();
-        for heard in self.transports.heard() {
-            rows.extend(heard.halves.drain(..).filter_map(|half| pairs.take(half)));
-        }
-        for outcomes in self.transports.outcomes() {
-            outcomes.retain(|row| !pairs.is_foreign(row));
-        }
-        self.transports.udp.outcomes().append(&mut rows);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::route::Sources;
-    use crate::targets::Ports;
     use crate::test::{query, response};
     use ldplayer_core::{Answer, Differs, Fingerprint, Ignore, Message, Reason};
 

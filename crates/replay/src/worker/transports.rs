@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ldplayer_core::{Ignore, Outcome, Query, Reason, RunTime, Transport};
+use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 
+use super::Extras;
 use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
 use crate::counts::Counts;
 use crate::heard::{Heard, Kept};
@@ -13,7 +14,6 @@ use crate::quic::{ALPN_DOQ, Doh3, Quic, QuicTls};
 use crate::route::{Route, Sources};
 use crate::settings::Settings;
 use crate::strays::Strays;
-use crate::streams::Streams;
 use crate::table::{Config, ConnectionCounts, Machine, Policy};
 use crate::udp::{Udp, UdpConfig};
 
@@ -26,28 +26,29 @@ const QUIC: u64 = 1;
 pub struct Transports {
     /// DNS over UDP.
     pub udp: Udp,
-    /// TCP-based transports, with their sockets.
-    pub streams: Streams,
+    /// TCP-based transports.
+    pub connections: Connections,
     /// QUIC-based transports.
     pub quic: Quic,
 }
 
 impl Transports {
-    /// Those of a worker of one of `shards` shards, with run time 0 at `origin`.
+    /// Those of a worker of one of `shards` shards. With `stamps_udp`, the network stamps sent queries over UDP by socket.
     ///
     /// # Errors
     /// The TLS library does not support the required handshake.
-    pub fn new(shard: usize, shards: usize, origin: i64, settings: &Settings) -> io::Result<Self> {
-        Ok(Self {
-            udp: Udp::new(udp_config(settings)),
-            streams: Streams::new(
-                connections([shard, shards], settings)?,
-                origin,
-                settings.count_segments,
-                settings.fast,
-            ),
-            quic: quic([shard, shards], settings)?,
-        })
+    pub fn new(shard: [usize; 2], settings: &Settings, extras: &Extras, stamps_udp: bool) -> io::Result<Self> {
+        let udp = Udp::new(udp_config(settings));
+        let mut transports = Self {
+            udp: if stamps_udp { udp.with_send_stamps() } else { udp },
+            connections: connections(shard, settings)?,
+            quic: quic(shard, settings)?,
+        };
+        for heard in transports.heard() {
+            let kept = extras.responses.is_some().then(Kept::default);
+            *heard = Heard { ignore: Arc::clone(&extras.ignore), kept, halves: Vec::new() };
+        }
+        Ok(transports)
     }
 
     /// Takes a query that is due.
@@ -55,9 +56,7 @@ impl Transports {
         match query.transport {
             Transport::Udp => self.udp.handle_query(query, route),
             Transport::Doq | Transport::Doh3 => self.quic.handle_query(now, query, route),
-            Transport::Tcp | Transport::Dot | Transport::Doh2 => {
-                self.streams.machine.handle_query(now, query, route);
-            }
+            Transport::Tcp | Transport::Dot | Transport::Doh2 => self.connections.handle_query(now, query, route),
         }
     }
 
@@ -69,65 +68,65 @@ impl Transports {
     /// Ends what is overdue at `now`.
     pub fn handle_timeout(&mut self, now: RunTime) {
         self.udp.handle_timeout(now);
-        self.streams.machine.handle_timeout(now);
+        self.connections.handle_timeout(now);
         self.quic.handle_timeout(now);
     }
 
     /// Ends everything in flight, for an interrupted run.
     pub fn handle_interrupt(&mut self, now: RunTime) {
         self.udp.handle_interrupt();
-        self.streams.machine.handle_interrupt(now);
+        self.connections.handle_interrupt(now);
         self.quic.handle_interrupt(now);
     }
 
     /// When [`Self::handle_timeout`] must be called next.
     pub fn poll_timeout(&self) -> Option<RunTime> {
-        let timeouts = [self.udp.poll_timeout(), self.streams.machine.poll_timeout(), self.quic.poll_timeout()];
+        let timeouts = [self.udp.poll_timeout(), self.connections.poll_timeout(), self.quic.poll_timeout()];
         timeouts.into_iter().flatten().min()
+    }
+
+    /// Retries over TCP those queries over UDP whose answers were truncated.
+    pub fn fall_back(&mut self, now: impl Fn() -> RunTime) {
+        while let Some(pending) = self.udp.poll_truncated() {
+            self.connections.handle_truncated(now(), pending);
+        }
     }
 
     /// Queries in flight, over all transports.
     pub fn outstanding(&self) -> usize {
-        self.udp.outstanding() + self.streams.machine.outstanding() + self.quic.outstanding()
+        self.udp.outstanding() + self.connections.outstanding() + self.quic.outstanding()
     }
 
     /// Whether arrivals must be read as soon as possible: a connection is being established, or expects several answers,
     /// which would all get the timestamp of the last one when read together. (QUIC datagrams keep theirs until they are read.)
     pub fn is_attentive(&self) -> bool {
-        let streams = &self.streams.machine;
-        streams.is_opening_any() || streams.is_crowded_any() || self.quic.is_opening_any()
+        let connections = &self.connections;
+        connections.is_opening_any() || connections.is_crowded_any() || self.quic.is_opening_any()
     }
 
     /// The accounts of queries.
     pub fn counts(&self) -> Counts {
-        self.udp.counts().plus(self.streams.machine.counts()).plus(self.quic.counts())
+        self.udp.counts().plus(self.connections.counts()).plus(self.quic.counts())
     }
 
     /// Responses that belong to no query.
     pub fn strays(&self) -> Strays {
-        self.udp.strays().plus(self.streams.machine.table().strays()).plus(self.quic.table().strays())
+        self.udp.strays().plus(self.connections.table().strays()).plus(self.quic.table().strays())
     }
 
     /// The accounts of connections.
     pub fn connection_counts(&self) -> ConnectionCounts {
-        self.streams.machine.connection_counts().plus(self.quic.connection_counts())
-    }
-
-    /// Ignores what `ignore` says in comparisons of responses, and keeps responses if `keeps` is set.
-    pub fn listen(&mut self, ignore: &Arc<Ignore>, keeps: bool) {
-        for heard in self.heard() {
-            *heard = Heard { ignore: Arc::clone(ignore), kept: keeps.then(Kept::default), halves: Vec::new() };
-        }
+        self.connections.connection_counts().plus(self.quic.connection_counts())
     }
 
     /// How each machine handles responses.
     pub fn heard(&mut self) -> [&mut Heard; 3] {
-        [&mut self.udp.heard, &mut self.streams.machine.table_mut().heard, &mut self.quic.table_mut().heard]
+        [&mut self.udp.heard, &mut self.connections.table_mut().heard, &mut self.quic.table_mut().heard]
     }
 
     /// The finished rows since the caller last emptied them.
     pub fn outcomes(&mut self) -> [&mut Vec<Outcome>; 3] {
-        [self.udp.outcomes(), self.streams.machine.outcomes(), self.quic.outcomes()]
+        [self.udp.outcomes(), self.connections.outcomes(), self.quic.outcomes()]
     }
 }
 

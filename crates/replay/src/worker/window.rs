@@ -1,9 +1,13 @@
 //! The window of an unpaced replay: the maximum of outstanding queries, and when to refill it.
 
+use ldplayer_core::RunTime;
 use ldplayer_net::udp::BATCH;
 
-use super::Worker;
+use super::clock::RunClock;
+use super::transports::{Transports, policies};
 use crate::route::Sources;
+use crate::settings::Settings;
+use crate::table::Policy;
 use crate::targets::Targets;
 
 /// Lower bound of the time per answer over connections, in nanoseconds: no server is faster.
@@ -17,68 +21,113 @@ const FILL_EVERY: i64 = 1_000_000;
 /// woken for each frame: a quarter of them is then answered in less time than a sleep takes.
 const MANY: usize = BATCH;
 
-impl Worker<'_> {
+/// The window of a worker.
+pub struct Window {
+    clock: RunClock,
+    /// Whether the replay is unpaced: a timed one has no window.
+    is_unpaced: bool,
+    /// Maximum of outstanding queries.
+    size: usize,
+    /// Maximum number of queries over UDP that are taken at once.
+    batch: usize,
+    /// Whether queries may share a connection.
+    shares: bool,
+    /// Whether the last query was for such a connection …
+    on_streams: bool,
+    /// … and whether the window is being filled …
+    filling: bool,
+    /// … or when it was last full.
+    filled: RunTime,
+}
+
+impl Window {
+    /// The window of a worker with these settings, which is to be filled.
+    pub fn new(clock: RunClock, settings: &Settings) -> Self {
+        let shares = |policy: &Policy| policy.pipeline.min(policy.queries_per_connection) > 1;
+        Self {
+            clock,
+            is_unpaced: settings.fast,
+            size: settings.window,
+            batch: batch(&settings.sources, &settings.targets),
+            shares: policies(settings).iter().any(shares),
+            on_streams: false,
+            filling: true,
+            filled: RunTime(0),
+        }
+    }
+
+    /// Maximum number of queries over UDP that an unpaced replay takes at once.
+    pub const fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Notes whether the query that is taken now goes over UDP.
+    pub const fn note_query(&mut self, is_datagram: bool) {
+        self.on_streams = self.shares && !is_datagram;
+    }
+
     /// Whether the window has room for a batch of each shared socket, or for a quarter of a small window: sending queries one by one as
     /// answers arrive would cost a wake-up of the server for each. If connections are shared, it is filled once half of it is
     /// free, so that several queries share a segment; otherwise so many at once would only flood the server's accept
     /// queue. It is filled every [`FILL_EVERY`] besides: the kernel acknowledges with the next query, or after 40 ms, and a server with
     /// Nagle's algorithm holds further answers until then.
-    pub(super) fn has_window(&mut self) -> bool {
-        if !self.transports.udp.has_ids() {
+    pub fn has_room(&mut self, transports: &mut Transports) -> bool {
+        if !transports.udp.has_ids() {
             return false;
         }
-        let taken = self.transports.outstanding() + self.transports.udp.queued();
-        let room = self.settings.window.saturating_sub(taken);
+        let room = self.room(transports);
         if self.on_streams {
             if room == 0 {
-                self.filled = self.now();
+                self.filled = self.clock.now();
             }
-            let is_silent = || room >= least_refill(self.settings.window) && self.now() - self.filled >= FILL_EVERY;
-            self.filling = room > 0 && (self.filling || room >= self.settings.window / 2 || is_silent());
+            let is_silent = || room >= least_refill(self.size) && self.clock.now() - self.filled >= FILL_EVERY;
+            self.filling = room > 0 && (self.filling || room >= self.size / 2 || is_silent());
             return self.filling;
         }
-        room >= least_room(self.fast_batch, self.settings.window) || (room > 0 && self.transports.udp.queued() > 0)
+        room >= least_room(self.batch, self.size) || (room > 0 && transports.udp.queued() > 0)
+    }
+
+    fn room(&self, transports: &Transports) -> usize {
+        self.size.saturating_sub(transports.outstanding() + transports.udp.queued())
     }
 
     /// Whether a window over connections has room for a refill and is not filled yet. Answers are then read as they come: sleeping for the rest of
     /// [`FILL_EVERY`] would add to their times. A full window waits for answers and for nothing else.
-    pub(super) fn waits_to_fill(&self) -> bool {
-        let taken = self.transports.outstanding() + self.transports.udp.queued();
-        let room = self.settings.window.saturating_sub(taken);
-        self.settings.fast
+    pub fn waits_to_fill(&self, transports: &Transports, has_next: bool) -> bool {
+        self.is_unpaced
             && self.on_streams
             && !self.filling
-            && self.next.is_some()
-            && room >= least_refill(self.settings.window)
+            && has_next
+            && self.room(transports) >= least_refill(self.size)
     }
 
-    /// When the window is filled again at the latest, in nanoseconds of run time.
-    pub(super) fn fill_deadline(&self) -> i64 {
-        if self.waits_to_fill() { self.filled.0 + FILL_EVERY } else { i64::MAX }
+    /// When the window is filled again at the latest, in nanoseconds of run time, where it waits for that.
+    pub const fn fill_deadline(&self) -> i64 {
+        self.filled.0 + FILL_EVERY
     }
 
     /// Minimum time for which an unpaced replay has nothing to send, in nanoseconds: until the window is to be filled again.
-    pub(super) fn nap(&self) -> Option<i64> {
+    pub fn nap(&self, transports: &Transports) -> Option<i64> {
         let (outstanding, room) = match self.on_streams {
             true if self.filling => return None,
-            true => (self.transports.outstanding(), self.settings.window / 2),
-            false => (self.transports.udp.outstanding(), least_room(self.fast_batch, self.settings.window)),
+            true => (transports.outstanding(), self.size / 2),
+            false => (transports.udp.outstanding(), least_room(self.batch, self.size)),
         };
-        let answers = outstanding.saturating_sub(self.settings.window - room) as i64;
+        let answers = outstanding.saturating_sub(self.size - room) as i64;
         let nap = (answers * ANSWER).min(*NAP.end());
-        (self.settings.fast && NAP.contains(&nap)).then_some(nap)
+        (self.is_unpaced && NAP.contains(&nap)).then_some(nap)
     }
 
-    /// The same for a worker with frames, which looks at its ring after each sleep without a system call.
-    pub(super) fn nap_between_looks(&self) -> Option<i64> {
-        let is_busy = self.settings.fast && self.frames.is_some() && self.transports.outstanding() >= MANY;
-        is_busy.then(|| self.nap().unwrap_or(*NAP.start()))
+    /// The same for a worker with a ring, which looks at it after each sleep without a system call.
+    pub fn nap_between_looks(&self, transports: &Transports) -> Option<i64> {
+        let is_busy = self.is_unpaced && transports.outstanding() >= MANY;
+        is_busy.then(|| self.nap(transports).unwrap_or(*NAP.start()))
     }
 }
 
 /// Maximum number of queries over UDP that an unpaced replay takes at once: a batch for each shared socket, since what is taken
 /// is divided among them.
-pub(super) fn batch(sources: &Sources, targets: &Targets) -> usize {
+fn batch(sources: &Sources, targets: &Targets) -> usize {
     let families = [false, true].into_iter().filter(|&v6| targets.has_family(v6));
     BATCH * families.map(|v6| sources.spread(v6) as usize).max().unwrap_or(1)
 }

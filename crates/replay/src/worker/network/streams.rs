@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
 
-use ldplayer_core::{Reason, RunTime, Segments};
-use ldplayer_net::clock;
+use ldplayer_core::{Reason, Segments};
 use ldplayer_net::poll::{Poll, Ready};
 use ldplayer_net::refusal::Refusal;
 use ldplayer_net::tcp::{self, ConnectOptions};
@@ -13,6 +12,9 @@ use ldplayer_net::tcp::{self, ConnectOptions};
 use crate::connections::{Action, Connections};
 use crate::slab::Slot;
 use crate::table::{End, Machine};
+use crate::worker::clock::RunClock;
+
+use super::Reading;
 
 /// Marks poll tokens of connections.
 const MARK: u64 = 1 << 63;
@@ -29,10 +31,8 @@ struct Socket {
 }
 
 /// The sockets of the connections.
-pub struct Streams {
-    /// The machine.
-    pub machine: Connections,
-    origin: i64,
+pub struct SocketStreams {
+    clock: RunClock,
     sockets: Vec<Option<Socket>>,
     /// Connections with more to read, which is not signalled again, by their poll tokens.
     unread: VecDeque<u64>,
@@ -43,27 +43,29 @@ pub struct Streams {
     /// Whether what was read is acknowledged at once where more is awaited.
     acknowledges: bool,
     /// The kernel's error for the first connection that it refused to open.
-    pub refused: Option<String>,
+    refused: Option<String>,
 }
 
-impl Streams {
-    /// Executes the actions of `machine`, with run time 0 at `origin`. With `counts_segments`, the kernel's counters of
-    /// a connection are read
-    /// on each read. With `acknowledges`, an answer is acknowledged at once where the connection awaits others: a server with Nagle's algorithm
-    /// holds these until then, and a replay without times could wait for them with all that it may ask.
-    pub fn new(machine: Connections, origin: i64, counts_segments: bool, acknowledges: bool) -> Self {
-        let input = vec![0; INPUT].into();
+impl SocketStreams {
+    /// No sockets. With `counts_segments`, the kernel's counters of a connection are read on each read. With `acknowledges`, an answer is
+    /// acknowledged at once where the connection awaits others: a server with Nagle's algorithm holds these until then, and a replay without
+    /// times could wait for them with all that it may ask.
+    pub fn new(clock: RunClock, counts_segments: bool, acknowledges: bool) -> Self {
         Self {
-            machine,
-            origin,
+            clock,
             sockets: Vec::new(),
             unread: VecDeque::new(),
-            input,
+            input: vec![0; INPUT].into(),
             output: Vec::new(),
             counts_segments,
             acknowledges,
             refused: None,
         }
+    }
+
+    /// The kernel's error for the first connection that it refused to open.
+    pub fn take_refused(&mut self) -> Option<String> {
+        self.refused.take()
     }
 
     /// Whether a poll token belongs to a connection.
@@ -72,15 +74,15 @@ impl Streams {
     }
 
     /// Executes all pending actions of the machine. Returns their number.
-    pub fn drive(&mut self, poll: &Poll) -> usize {
+    pub fn drive(&mut self, machine: &mut Connections, poll: &Poll) -> usize {
         let mut done = 0;
-        while let Some(action) = self.machine.poll_action() {
+        while let Some(action) = machine.poll_action() {
             match action {
-                Action::Open(at) => self.open(at, poll),
+                Action::Open(at) => self.open(machine, at, poll),
                 // Connections with sockets are not parked.
                 Action::Resume(_) => {}
-                Action::Write(at) => self.write(at),
-                Action::Close(at) => self.close(at),
+                Action::Write(at) => self.write(machine, at),
+                Action::Close(at) => self.close(machine, at),
             }
             done += 1;
         }
@@ -88,28 +90,22 @@ impl Streams {
     }
 
     /// Handles the readiness of a connection, which is read now or put on the list of those to be read.
-    pub fn handle_ready(&mut self, ready: &Ready, may_read: bool) {
-        let Some(at) = self.slot(ready.token) else { return };
-        if self.machine.is_opening(at) && !self.came_up(at) {
+    pub fn handle_ready(&mut self, machine: &mut Connections, ready: &Ready, may_read: bool) {
+        let Some(at) = slot(machine, ready.token) else { return };
+        if machine.is_opening(at) && !self.came_up(machine, at) {
             return;
         }
         if ready.writable {
-            self.machine.handle_writable(at);
+            machine.handle_writable(at);
         }
         if ready.readable || ready.error {
             self.note_readable(at, ready.hung_up || ready.error);
             if may_read && self.socket(at).is_some_and(|socket| !socket.is_unread) {
-                self.read(at);
+                self.read(machine, at);
             } else {
-                self.postpone(at);
+                self.postpone(machine, at);
             }
         }
-    }
-
-    /// The slot of the connection of a poll token; `None` if it is gone.
-    fn slot(&self, token_of: u64) -> Option<Slot> {
-        let at = token_of as Slot;
-        self.machine.number(at).is_some_and(|number| token(at, number) == token_of).then_some(at)
     }
 
     /// Whether any connection has more to read.
@@ -117,19 +113,19 @@ impl Streams {
         !self.unread.is_empty()
     }
 
-    /// Reads the connections with more to read, each once, up to the first before which `is_time_up`. Returns their number.
-    pub fn read_more(&mut self, is_time_up: impl Fn() -> bool) -> usize {
+    /// Reads the connections with more to read, each once, as long as there is time. Returns their number.
+    pub fn read_more(&mut self, machine: &mut Connections, reading: Reading) -> usize {
         let waiting = self.unread.len();
         for done in 0..waiting {
-            if is_time_up() {
+            if reading.is_over() {
                 return done;
             }
-            let at = self.unread.pop_front().and_then(|token| self.slot(token));
+            let at = self.unread.pop_front().and_then(|token| slot(machine, token));
             if let Some(at) = at
                 && let Some(socket) = self.socket_mut(at)
             {
                 socket.is_unread = false;
-                self.read(at);
+                self.read(machine, at);
             }
         }
         waiting
@@ -142,46 +138,42 @@ impl Streams {
     }
 
     /// Puts a connection on the list of those with more to read.
-    fn postpone(&mut self, at: Slot) {
-        let Some(number) = self.machine.number(at) else { return };
+    fn postpone(&mut self, machine: &Connections, at: Slot) {
+        let Some(number) = machine.number(at) else { return };
         let Some(socket) = self.socket_mut(at) else { return };
         if !std::mem::replace(&mut socket.is_unread, true) {
             self.unread.push_back(token(at, number));
         }
     }
 
-    fn now(&self) -> RunTime {
-        RunTime(clock::monotonic_ns() - self.origin)
-    }
-
-    fn open(&mut self, at: Slot, poll: &Poll) {
-        let Some(opening) = self.machine.opening(at) else { return };
-        let number = self.machine.number(at).unwrap_or_default();
+    fn open(&mut self, machine: &mut Connections, at: Slot, poll: &Poll) {
+        let Some(opening) = machine.opening(at) else { return };
+        let number = machine.number(at).unwrap_or_default();
         let options = ConnectOptions { source: opening.source, nagle: opening.nagle, fast_open: opening.fast_open };
-        let before = self.now();
+        let before = self.clock.now();
         let opened = tcp::connect(opening.server, &options)
             .and_then(|stream| poll.add_edge(&stream, token(at, number)).map(|()| stream));
         match opened {
             Ok(stream) => {
-                self.machine.handle_opening(at, before);
+                machine.handle_opening(at, before);
                 self.put(at, stream);
             }
             Err(error) => match Unopened::of(&error) {
                 Unopened::Here(reason) => {
                     self.refused.get_or_insert_with(|| error.to_string());
-                    self.machine.handle_unopened(at, reason);
+                    machine.handle_unopened(at, reason);
                 }
                 Unopened::There(reason) => {
-                    self.machine.handle_opening(at, before);
-                    self.machine.handle_failed(at, reason);
+                    machine.handle_opening(at, before);
+                    machine.handle_failed(at, reason);
                 }
             },
         }
     }
 
     /// Closing the only descriptor also removes it from the poll.
-    fn close(&mut self, at: Slot) {
-        let words = self.machine.take_close_notify(at);
+    fn close(&mut self, machine: &mut Connections, at: Slot) {
+        let words = machine.take_close_notify(at);
         let socket = self.sockets.get_mut(at as usize).and_then(Option::take);
         if let (Some(words), Some(mut socket)) = (words, socket) {
             // If the shutdown fails, the peer still sees the connection end.
@@ -206,15 +198,15 @@ impl Streams {
     }
 
     /// Handles the result of opening a connection; returns whether it is established.
-    fn came_up(&mut self, at: Slot) -> bool {
-        let now = self.now();
+    fn came_up(&self, machine: &mut Connections, at: Slot) -> bool {
+        let now = self.clock.now();
         let Some(Socket { stream, .. }) = self.socket(at) else { return false };
         let error = stream.take_error().unwrap_or_else(Some);
         match error {
-            Some(error) => self.machine.handle_failed(at, Unopened::of(&error).reason()),
+            Some(error) => machine.handle_failed(at, Unopened::of(&error).reason()),
             None => {
                 let port = stream.local_addr().map_or(0, |local| local.port());
-                self.machine.handle_opened(at, now, port);
+                machine.handle_opened(at, now, port);
                 return true;
             }
         }
@@ -222,59 +214,59 @@ impl Streams {
     }
 
     /// Writes the pending data of a connection, in one call.
-    fn write(&mut self, at: Slot) {
+    fn write(&mut self, machine: &mut Connections, at: Slot) {
         let mut output = std::mem::take(&mut self.output);
         output.clear();
-        let now = self.now();
-        self.machine.compose(at, now, &mut output);
+        let now = self.clock.now();
+        machine.compose(at, now, &mut output);
         if !output.is_empty()
             && let Some(socket) = self.socket(at)
         {
             let mut stream: &TcpStream = &socket.stream;
             match stream.write(&output) {
                 Ok(count) if count == output.len() => {}
-                Ok(count) => self.machine.handle_blocked(at, now, &output[count..]),
-                Err(error) if is_passing(&error) => self.machine.handle_blocked(at, now, &output),
-                Err(_) => self.read_the_last(at),
+                Ok(count) => machine.handle_blocked(at, now, &output[count..]),
+                Err(error) if is_passing(&error) => machine.handle_blocked(at, now, &output),
+                Err(_) => self.read_the_last(machine, at),
             }
         }
         self.output = output;
     }
 
     /// A connection cannot be written any more: reads the remaining answers, and ends it.
-    fn read_the_last(&mut self, at: Slot) {
-        let Some(number) = self.machine.number(at) else { return };
+    fn read_the_last(&mut self, machine: &mut Connections, at: Slot) {
+        let Some(number) = machine.number(at) else { return };
         self.note_readable(at, true);
-        while self.read_once(at) {}
-        if self.machine.number(at) == Some(number) {
-            self.machine.handle_closed(at, self.now(), End::Reset);
+        while self.read_once(machine, at) {}
+        if machine.number(at) == Some(number) {
+            machine.handle_closed(at, self.clock.now(), End::Reset);
         }
     }
 
     /// Reads what has arrived on a connection, up to [`INPUT`] octets; if there may be more, which later data would not signal, it is read
     /// in the next round. A connection that the machine has given up, possibly during its last write, is not read: its socket is only
     /// to be closed.
-    fn read(&mut self, at: Slot) {
-        if self.read_once(at) {
-            self.postpone(at);
+    fn read(&mut self, machine: &mut Connections, at: Slot) {
+        if self.read_once(machine, at) {
+            self.postpone(machine, at);
         }
     }
 
     /// The same; returns whether there may be more. A short read has read everything, unless the end is known to have come.
-    fn read_once(&mut self, at: Slot) -> bool {
-        let Some(number) = self.machine.number(at) else { return false };
+    fn read_once(&mut self, machine: &mut Connections, at: Slot) -> bool {
+        let Some(number) = machine.number(at) else { return false };
         let Some(socket) = self.socket(at) else { return false };
         let (has_ended, mut input) = (socket.has_ended, std::mem::take(&mut self.input));
         let received = self.socket(at).map(|socket| tcp::receive(&socket.stream, &mut input));
         let may_be_more = match received {
             Some(Ok((0, _))) => {
-                self.machine.handle_closed(at, self.now(), End::Closed);
+                machine.handle_closed(at, self.clock.now(), End::Closed);
                 false
             }
             Some(Ok((count, stamp))) => {
-                let (arrived, segments) = (self.arrived(stamp), self.segments(at));
-                self.machine.handle_counted(at, arrived, &input[..count], segments);
-                if self.acknowledges && self.machine.awaits_answers(at) {
+                let (arrived, segments) = (self.clock.arrived(stamp), self.segments(at));
+                machine.handle_counted(at, arrived, &input[..count], segments);
+                if self.acknowledges && machine.awaits_answers(at) {
                     // The acknowledgement is late where it fails.
                     let _ = self.socket(at).map(|socket| tcp::acknowledge(&socket.stream));
                 }
@@ -283,13 +275,13 @@ impl Streams {
             Some(Err(error)) if error.kind() == ErrorKind::Interrupted => true,
             Some(Err(error)) if is_passing(&error) => false,
             Some(Err(_)) => {
-                self.machine.handle_closed(at, self.now(), End::Reset);
+                machine.handle_closed(at, self.clock.now(), End::Reset);
                 false
             }
             None => false,
         };
         self.input = input;
-        may_be_more && self.machine.number(at) == Some(number)
+        may_be_more && machine.number(at) == Some(number)
     }
 
     /// The kernel's counters of a connection, if requested and available.
@@ -300,13 +292,12 @@ impl Streams {
             [counts.data_segments_in, counts.retransmits].map(|count| count.min(u16::MAX.into()) as u16);
         Some(Segments { arrived, resent })
     }
+}
 
-    /// The run time of a kernel timestamp.
-    fn arrived(&self, stamp: Option<i64>) -> RunTime {
-        let now = clock::monotonic_ns();
-        let at = stamp.map_or(now, |stamp| (stamp - clock::realtime_offset_ns()).min(now));
-        RunTime(at - self.origin)
-    }
+/// The slot of the connection of a poll token; `None` if it is gone.
+fn slot(machine: &Connections, token_of: u64) -> Option<Slot> {
+    let at = token_of as Slot;
+    machine.number(at).is_some_and(|number| token(at, number) == token_of).then_some(at)
 }
 
 /// The poll token of a connection: its slot, and its number to detect reuse of the slot.
@@ -349,10 +340,11 @@ mod tests {
     use super::*;
     use crate::connections::simulation::config;
     use ldplayer_core::Policy;
+    use ldplayer_net::clock;
 
     #[test]
     fn a_token_tells_a_slot_from_its_next_user_and_from_other_sockets() {
-        assert!(Streams::is_ours(token(0, 0)) && !Streams::is_ours(u64::from(u32::MAX)));
+        assert!(SocketStreams::is_ours(token(0, 0)) && !SocketStreams::is_ours(u64::from(u32::MAX)));
         assert_ne!(token(7, 1), token(7, 2));
         assert_eq!(token(7, u64::MAX) as Slot, 7);
     }
@@ -362,11 +354,11 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         drop(listener.accept().unwrap());
-        let machine = Connections::new(config(Policy::default()), None);
-        let mut streams = Streams::new(machine, clock::monotonic_ns(), false, false);
+        let mut machine = Connections::new(config(Policy::default()), None);
+        let mut streams = SocketStreams::new(RunClock::new(clock::monotonic_ns()), false, false);
         streams.put(0, stream);
-        streams.read_the_last(0);
-        streams.read(0);
+        streams.read_the_last(&mut machine, 0);
+        streams.read(&mut machine, 0);
         assert!(streams.socket(0).is_some(), "it is closed when the machine says so");
     }
 }

@@ -1,0 +1,115 @@
+//! The clients of a worker: where each of their queries goes from and to, and the sockets that new ones get.
+
+use ldplayer_core::{Query, Reason, RunTime, Transport};
+use ldplayer_net::refusal::Refusal;
+
+use super::clock::RunClock;
+use super::network::Network;
+use super::pairs::{Pairs, Reference, ReferenceCounts};
+use super::transports::Transports;
+use crate::route::{Route, Router};
+use crate::settings::Settings;
+
+/// Ports run out when this many sockets in a row take longer than [`SLOW_OPEN`] to open: the kernel tries ports at random, and finds one within
+/// microseconds while many are free.
+const SLOW_OPENS: u32 = 8;
+/// In nanoseconds.
+const SLOW_OPEN: i64 = 150_000;
+
+/// What became of the socket of a new client.
+enum Opened {
+    Quickly,
+    /// Like those before it: clients to come would be late.
+    Slowly,
+    /// There are no ports or descriptors left.
+    Not,
+}
+
+/// The clients.
+pub struct Clients {
+    clock: RunClock,
+    router: Router,
+    /// The pairs, if answers are compared with those of another server.
+    pairs: Option<Pairs>,
+    /// Sockets of clients that took long to open, in a row up to the last.
+    slow_opens: u32,
+}
+
+impl Clients {
+    /// No clients, whose sockets are `own_sockets` at most. With `reference`, their queries go to that server, too.
+    pub fn new(clock: RunClock, settings: &Settings, own_sockets: u32, reference: Option<&Reference>) -> Self {
+        let router = |targets, ports| Router::new(settings, targets, ports, own_sockets);
+        let pairs = reference.map(|other| Pairs::new(router(&other.targets, other.ports()), other));
+        Self { clock, router: router(&settings.targets, settings.ports()), pairs, slow_opens: 0 }
+    }
+
+    /// Hands a query to its machine, and the same one for the reference server if there is one.
+    pub fn ask(&mut self, now: RunTime, query: Query, network: &mut Network, transports: &mut Transports) {
+        match (self.route(&query, network), &mut self.pairs) {
+            (Ok(route), Some(pairs)) => pairs.ask(now, query, route, transports),
+            (Ok(route), None) => transports.handle_query(now, query, route),
+            (Err(reason), _) => transports.handle_unroutable(&query, reason),
+        }
+    }
+
+    /// Makes rows of the pairs that have ended.
+    pub fn pair_up(&mut self, transports: &mut Transports) {
+        if let Some(pairs) = &mut self.pairs {
+            pairs.pair_up(transports);
+        }
+    }
+
+    /// Counters of queries to the reference server.
+    pub fn reference_counts(&self) -> ReferenceCounts {
+        self.pairs.as_ref().map(Pairs::counts).unwrap_or_default()
+    }
+
+    /// Clients that share the sockets of others for want of ports or descriptors.
+    pub const fn shared(&self) -> u64 {
+        self.router.shared()
+    }
+
+    /// The route of a query. A client whose socket cannot be opened, for want of ports or descriptors, shares the socket of another client.
+    fn route(&mut self, query: &Query, network: &mut Network) -> Result<Route, Reason> {
+        let route = self.router.route(query)?;
+        if !self.router.is_new() {
+            return Ok(route);
+        }
+        let routed = self.router.routed(route.server.is_ipv6());
+        match self.open(&route, query.transport, network) {
+            Opened::Quickly => Ok(route),
+            Opened::Slowly => {
+                self.limit_sockets(&route, routed);
+                Ok(route)
+            }
+            Opened::Not => {
+                let shared = self.router.share(query.client, route.server).ok_or(Reason::NoSource)?;
+                self.limit_sockets(&route, self.router.routed(route.server.is_ipv6()) - 1);
+                Ok(shared)
+            }
+        }
+    }
+
+    /// Opens the socket of a new client.
+    fn open(&mut self, route: &Route, transport: Transport, network: &mut Network) -> Opened {
+        let began = self.clock.now();
+        let opened = network.open(route, transport);
+        let is_slow = self.clock.now() - began > SLOW_OPEN;
+        self.slow_opens = if is_slow { self.slow_opens + 1 } else { 0 };
+        match opened {
+            Err(error) if Refusal::of(&error) == Refusal::NoSource => Opened::Not,
+            Ok(()) if self.slow_opens >= SLOW_OPENS => Opened::Slowly,
+            // Other errors are met again when the query is sent.
+            _ => Opened::Quickly,
+        }
+    }
+
+    /// Gives new clients no socket beyond the first `most`, neither to the server nor to the reference server.
+    fn limit_sockets(&mut self, route: &Route, most: u32) {
+        let v6 = route.server.is_ipv6();
+        self.router.limit(v6, most);
+        if let Some(pairs) = &mut self.pairs {
+            pairs.limit(v6, most);
+        }
+    }
+}
