@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::certificate;
 use dnsproxy::dnsproxy;
 use ldplayer_emulate::stock::{Kind, StockServer, Zone, find};
-use ldplayer_net::netns::has_ipv6;
+use ldplayer_net::settings::has_ipv6;
 use serde_json::Value;
 
 const ZONE: &str =

@@ -2,13 +2,14 @@
 
 mod asking;
 mod lookout;
+mod loss;
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ldplayer_core::TraceTime;
 use ldplayer_core::text::counted;
@@ -18,7 +19,6 @@ use ldplayer_results::{Document, Part as Piece, RunEnd, Warning, WarningCode, su
 use ldplayer_run::{
     Observer, Progress, RunError, RunSpec, ServerWatch, Whole, Wish, is_repeatable, prepare_whole, shared,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::account::account;
 use crate::bus::Bus;
@@ -27,43 +27,15 @@ use crate::error::ClusterError;
 use crate::files;
 use crate::gather::gather;
 use crate::host;
-use crate::loss::OnLoss;
 use crate::member::Member;
 use crate::message::{Ask, Part, Source};
+use crate::order::Order;
 use crate::returned;
 use crate::shown::Board;
 use crate::state::{Seat, State};
 use crate::stream::ShardStream;
 
 pub use self::lookout::look_at;
-
-/// The options of a run on several hosts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
-    /// The name of the run.
-    pub name: String,
-    /// The number of agents.
-    pub agents: usize,
-    /// How long to wait for them.
-    pub patience: Duration,
-    /// Nanoseconds of run time that agents read ahead.
-    pub ahead_ns: i64,
-    /// Maximum size of an agent's stream, in octets.
-    pub room: i64,
-    /// Number of replicas in a NATS cluster.
-    pub replicas: usize,
-    /// What to do when an agent is lost.
-    pub on_loss: OnLoss,
-    /// Whether agents read the trace themselves, from the same path on their hosts.
-    pub own_trace: bool,
-    /// Whether agents fetch the trace from the NATS server, where the controller uploads it once.
-    #[serde(default)]
-    pub upload: bool,
-    /// Number of additional agents that deal the trace together with the controller, from the same path on their hosts.
-    pub feeders: usize,
-    /// The command line, for the record.
-    pub command_line: Vec<String>,
-}
 
 /// Makes the run in the directory `output`; with `replace`, it may replace an earlier run there.
 ///

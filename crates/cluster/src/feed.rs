@@ -1,7 +1,7 @@
 //! An agent's queries, for threads that know nothing of NATS.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -11,6 +11,7 @@ use ldplayer_replay::{Feed, LinkError};
 
 use crate::bus::Bus;
 use crate::error::ClusterError;
+use crate::reached::Reached;
 use crate::receive::{Ahead, Read, Reading};
 use crate::stream::ShardStream;
 
@@ -18,47 +19,6 @@ use crate::stream::ShardStream;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Batches queued for the reader of an agent's replay, up to 128 KiB each: ten seconds of 150,000 queries/s.
 const READ: usize = 1_024;
-/// The value of [`Reached`] when all queries have been read.
-const ALL: i64 = i64::MAX;
-
-/// The progress of reading a shard, for observers.
-#[derive(Debug, Default)]
-pub struct Reached {
-    /// Set to end the reading: the dealer may be gone.
-    pub given_up: AtomicBool,
-    /// Due time of the last query read, in nanoseconds of run time.
-    to_ns: AtomicI64,
-    skipped: AtomicU64,
-}
-
-impl Reached {
-    /// The run time up to which queries have been read; `None` if all have been.
-    pub fn to_ns(&self) -> Option<i64> {
-        Some(self.to_ns.load(Ordering::Relaxed)).filter(|&to| to != ALL)
-    }
-
-    /// Queries skipped.
-    pub fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
-    }
-
-    /// Notes that queries have been read up to this moment.
-    pub fn note(&self, to_ns: i64) {
-        self.to_ns.store(to_ns, Ordering::Relaxed);
-    }
-
-    /// Notes that all have been read.
-    pub fn note_all(&self) {
-        self.note(ALL);
-    }
-
-    /// Skips and counts queries due before `from_ns`.
-    fn skip(&self, queries: &mut Vec<Query>, from_ns: Option<i64>) {
-        let before = queries.len();
-        queries.retain(|query| from_ns.is_none_or(|from| query.due.0 >= from));
-        self.skipped.fetch_add((before - queries.len()) as u64, Ordering::Relaxed);
-    }
-}
 
 /// The queries of a shard from its stream, as a feed of the engine.
 pub struct ShardFeed {

@@ -27,9 +27,9 @@
 //! `distribute.rs`) into one stream an agent (`stream.rs`, `publish.rs`; what is sent again: `window.rs`); an agent (`agent.rs`,
 //! `player.rs`) takes them off (`receive.rs`; `arrivals.rs` tells gaps and repeats) and replays its `Share` (`feed.rs`).
 //! `clock.rs` compares clocks, `message.rs` is what both say to each other over `bus.rs`. `member.rs` is an agent as the
-//! controller sees it, `loss.rs` what is done where one is lost, `account.rs` what became of its queries, `shown.rs` the figures
+//! controller sees it, `director/loss.rs` what is done where one is lost, `account.rs` what became of its queries, `shown.rs` the figures
 //! of all while the run lasts, `state.rs` what another controller needs to go on. `files.rs` brings run directories back
-//! (`returned.rs`), which `results` puts together (`unite.rs`, `telemetry/sum.rs`), and takes traces to agents. What a share is,
+//! (`returned.rs`), which `results` puts together (`unite.rs`, `unite/telemetry.rs`), and takes traces to agents. What a share is,
 //! is `run`'s (`share.rs`), and so is the whole that is dealt (`whole.rs`).
 
 #![forbid(unsafe_code)]
@@ -51,11 +51,12 @@ mod files;
 mod gather;
 mod host;
 mod limits;
-mod loss;
 mod member;
 pub mod message;
+mod order;
 mod player;
 mod publish;
+mod reached;
 mod receive;
 mod returned;
 mod shown;
@@ -69,14 +70,15 @@ pub use arrivals::{Arrival, Arrivals, Misplaced};
 pub use bus::{Bus, Link};
 pub use controller::{HELLO_WITHIN, agents, offset, offsets};
 pub use deal::{Dealer, Dealt};
-pub use director::{Order, direct, resume, run_name};
+pub use director::{direct, resume, run_name};
 pub use distribute::{Distributor, Hand, Outlook, Turn};
 pub use embedded::{Embedded, EmbeddedError};
 pub use error::ClusterError;
-pub use feed::{OwnFeed, Reached, ShardFeed};
+pub use feed::{OwnFeed, ShardFeed};
 pub use host::name as host_name;
 pub use limits::{Limits, Refused};
-pub use loss::{OnLoss, UnknownPolicy};
+pub use order::{OnLoss, Order, UnknownPolicy};
+pub use reached::Reached;
 pub use receive::Ahead;
 pub use stream::ShardStream;
 pub use window::{Numbered, Window};

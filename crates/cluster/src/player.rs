@@ -15,10 +15,11 @@ use ldplayer_run::{Live, Observer, RunSpec, Share, Wish, prepare_share, read_who
 use tempfile::TempDir;
 
 use crate::bus::Bus;
-use crate::feed::{OwnFeed, Reached, ShardFeed};
+use crate::feed::{OwnFeed, ShardFeed};
 use crate::files;
 use crate::limits::Limits;
 use crate::message::{Part, Progress, Source, Stage};
+use crate::reached::Reached;
 use crate::receive::Ahead;
 
 /// How long to wait for the start: longer than the slowest agent may take to be ready.

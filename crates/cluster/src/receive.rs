@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::error::ClusterError;
-use crate::feed::Reached;
+use crate::reached::Reached;
 use crate::stream::{END, ShardStream};
 
 /// Messages fetched at a time, and the maximum of unacknowledged ones.

@@ -7,11 +7,11 @@ use ldplayer_run::RunSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Offset;
-use crate::director::Order;
 use crate::error::ClusterError;
 use crate::host;
 use crate::member::Member;
 use crate::message::Hello;
+use crate::order::Order;
 
 /// The file name in the run directory.
 const FILE: &str = "controller.json";

@@ -16,7 +16,6 @@ use std::num::NonZeroU32;
 
 use crate::message::{Message, flag};
 use crate::name::MAX_NAME;
-use crate::outcome::Answer;
 
 pub use self::ignore::{BadRule, Ignore, IgnoreRule};
 
@@ -30,6 +29,35 @@ const RCODE: u32 = 0xfff;
 /// A bit that is always set, so that the absence of a fingerprint takes no room: it stands where QR does.
 // One bit of it is set.
 const PRESENT: NonZeroU32 = NonZeroU32::new(0x8000_0000).unwrap();
+
+/// How the response compares with the one that was expected: that of the trace, or that of another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Answer {
+    /// Both say the same.
+    Match,
+    /// An answer, where the other is an error or truncated; or truncated, where the other is an error.
+    Better,
+    /// The other way round, or no response at all.
+    Worse,
+    /// Neither is better, and they say different things.
+    Changed,
+}
+
+impl Answer {
+    /// Every comparison, in the order of their discriminants.
+    pub const ALL: [Self; 4] = [Self::Match, Self::Better, Self::Worse, Self::Changed];
+
+    /// The word used in the run directory.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Match => "match",
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Changed => "changed",
+        }
+    }
+}
 
 /// What of a response is compared, in 32 octets. Two that are equal are of responses that say the same, but for one in 2⁶⁴.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

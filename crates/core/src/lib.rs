@@ -74,9 +74,9 @@ pub mod transport;
 pub mod wire;
 
 pub use cidr::Cidr;
-pub use compare::{Differs, Fingerprint, Ignore, IgnoreRule};
+pub use compare::{Answer, Differs, Fingerprint, Ignore, IgnoreRule};
 pub use message::Message;
-pub use outcome::{Answer, Outcome, Reason, Segments, Status};
+pub use outcome::{Outcome, Reason, Segments, Status};
 pub use policy::{Policy, PolicyOverrides};
 pub use query::{Expected, Pair, Query};
 pub use stall::Stalls;

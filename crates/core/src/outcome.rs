@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::compare::Differs;
+use crate::compare::{Answer, Differs};
 use crate::time::RunTime;
 use crate::transport::Transport;
 
@@ -214,35 +214,6 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-/// How the response compares with the one that was expected: that of the trace, or that of another server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Answer {
-    /// Both say the same.
-    Match,
-    /// An answer, where the other is an error or truncated; or truncated, where the other is an error.
-    Better,
-    /// The other way round, or no response at all.
-    Worse,
-    /// Neither is better, and they say different things.
-    Changed,
-}
-
-impl Answer {
-    /// Every comparison, in the order of their discriminants.
-    pub const ALL: [Self; 4] = [Self::Match, Self::Better, Self::Worse, Self::Changed];
-
-    /// The word used in the run directory.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Match => "match",
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Changed => "changed",
-        }
     }
 }
 

@@ -29,7 +29,7 @@ use std::thread::{self, JoinHandle};
 
 use ldplayer_net::poll::Wake;
 use ldplayer_net::udp::UdpSocket;
-use ldplayer_net::{limits, netns, pin, tcp as net_tcp};
+use ldplayer_net::{limits, pin, settings, tcp as net_tcp};
 pub use ldplayer_zone::UDP_SIZE;
 
 use crate::stock::{StockError, probe};
@@ -85,7 +85,7 @@ impl Default for Options {
 
 /// All addresses of this host, of its address families.
 pub fn everything(port: u16) -> Vec<SocketAddr> {
-    let v6 = netns::has_ipv6().then_some((Ipv6Addr::UNSPECIFIED, port).into());
+    let v6 = settings::has_ipv6().then_some((Ipv6Addr::UNSPECIFIED, port).into());
     std::iter::once((Ipv4Addr::UNSPECIFIED, port).into()).chain(v6).collect()
 }
 

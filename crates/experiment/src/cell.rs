@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use ldplayer_core::time::Span;
 use ldplayer_run::RunSpec;
 use ldplayer_trace::Input;
 use serde::Serialize;
 
 use crate::contents::{Contents, build, digest};
-use crate::file::Experiment;
 use crate::stage::Stage;
 
 /// Maximum length of a directory name, in octets.
@@ -26,6 +26,15 @@ pub struct Cell {
     pub stage: Stage,
 }
 
+/// What else of an experiment identifies its runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around<'a> {
+    /// How much of the trace is replayed before a run counts.
+    pub warm_up: Option<Span>,
+    /// The model that the trace is made of, as text.
+    pub model: Option<&'a str>,
+}
+
 /// Everything that identifies a run.
 #[derive(Serialize)]
 struct Meaning<'a> {
@@ -39,7 +48,7 @@ struct Meaning<'a> {
 
 impl Cell {
     /// A digest of everything the cell means: files count by their content, programs by their build time.
-    pub(crate) fn digest(&self, experiment: &Experiment, contents: &mut Contents) -> String {
+    pub(crate) fn digest(&self, around: &Around<'_>, contents: &mut Contents) -> String {
         let traces = self.spec.trace.iter().filter_map(|word| match Input::from(word.as_str()) {
             Input::File(path) => Some(path),
             _ => None,
@@ -48,8 +57,8 @@ impl Cell {
         let meaning = Meaning {
             spec: &self.spec,
             stage: &self.stage,
-            warm_up_ns: experiment.warm_up.map_or(0, |span| span.ns()),
-            model: experiment.generate.as_ref().map(|generate| generate.text.as_str()),
+            warm_up_ns: around.warm_up.map_or(0, |span| span.ns()),
+            model: around.model,
             files: files.iter().map(|path| contents.of(path)).collect(),
             programs: self.stage.programs().iter().map(|path| build(path)).collect(),
         };

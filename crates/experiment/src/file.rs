@@ -9,15 +9,15 @@ use ldplayer_results::Expectation;
 use ldplayer_run::RunSpec;
 use ldplayer_workload::spec::{BadSpec, Item, Table, read};
 
-use crate::cell::Cell;
+use crate::cell::{Around, Cell};
 use crate::error::ExperimentError;
 use crate::find::Find;
 use crate::gate::Gate;
 use crate::generate::Generate;
-use crate::keys::{OF_PLANS, SERVER, expectations, known_keys, place};
-use crate::matrix::{self, Axis};
+use crate::keys::{OF_PLANS, SERVER, known_keys};
+use crate::matrix::{self, Parts};
 use crate::servers::ServerTable;
-use crate::stage;
+use crate::values::{expectations, place};
 
 /// The version of the file that this release reads.
 const VERSION: u64 = 1;
@@ -52,20 +52,12 @@ pub struct Experiment {
     pub cells: Vec<Cell>,
 }
 
-/// The parsed file before its cells are made.
-pub(crate) struct Parts<'a> {
-    /// Run and stage keys common to all cells.
-    pub common: Vec<Item<'a>>,
-    pub servers: Vec<(ServerTable, Item<'a>)>,
-    pub axes: Vec<Axis<'a>>,
-    pub exclude: Vec<Table<'a>>,
-    pub expect: Vec<Expectation>,
-    pub is_generated: bool,
-    /// The folder of relative paths.
-    pub folder: &'a Path,
-}
-
 impl Experiment {
+    /// What identifies its runs besides their cells.
+    pub(crate) fn around(&self) -> Around<'_> {
+        Around { warm_up: self.warm_up, model: self.generate.as_ref().map(|generate| generate.text.as_str()) }
+    }
+
     /// Reads the file.
     ///
     /// # Errors
@@ -126,7 +118,7 @@ impl Experiment {
         experiment.cells = matrix::cells(&parts, &root)?;
         experiment.ensure_searchable(&root)?;
         if let (Some(gate), Some(item)) = (&experiment.gate, root.get("gate")) {
-            gate.check(&item, &experiment)?;
+            gate.check(&item, &experiment.axes, &experiment.cells)?;
         }
         Ok(experiment)
     }
@@ -192,30 +184,4 @@ fn servers<'a>(item: &Item<'a>, folder: &Path) -> Result<Vec<(ServerTable, Item<
         }
     }
     Ok(servers)
-}
-
-impl Parts<'_> {
-    /// Refuses keys that are set twice, and keys with invalid values.
-    fn check(&self, run_keys: &[String]) -> Result<(), BadSpec> {
-        let is_common = |key: &str| self.common.iter().any(|item| item.key == key);
-        for axis in &self.axes {
-            if is_common(axis.key) {
-                return Err(axis.item.bad("is also set at the top level: set it in one place only"));
-            }
-            if axis.key != SERVER || self.servers.is_empty() {
-                axis.ensure_known(run_keys)?;
-            }
-        }
-        let values = self.axes.iter().flat_map(|axis| axis.values.iter()).chain(&self.common);
-        // Those of links are read by the stage, whoever makes the link.
-        let is_of_runs =
-            |key: &str| run_keys.iter().any(|of_runs| of_runs == key) && stage::keys().all(|other| other != key);
-        let of_runs = values.filter(|item| is_of_runs(item.key));
-        of_runs.filter(|item| item.key != SERVER || self.servers.is_empty()).try_for_each(matrix::check_run_key)?;
-        let trace = self.axes.iter().map(|axis| axis.item).chain(self.common.iter().copied());
-        match trace.into_iter().find(|item| item.key == "trace") {
-            Some(trace) if self.is_generated => Err(trace.bad("conflicts with [generate]: remove one of the two")),
-            _ => Ok(()),
-        }
-    }
 }

@@ -9,24 +9,23 @@ mod goal;
 mod judge;
 mod outcome;
 mod penalty;
+mod recorded;
 mod search;
 #[cfg(test)]
 mod simulated;
-mod trials;
 
 use ldplayer_core::time::Span;
 use ldplayer_results::Expectation;
 use ldplayer_workload::spec::{BadSpec, Item, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::keys::expectations;
+use crate::values::expectations;
 
 pub use goal::{Class, Goal, Trial};
 pub use outcome::{Ended, GoalResult};
 pub use penalty::{Ratio, by_transport};
+pub use recorded::{Discarded, SearchRecord, TrialRecord};
 pub use search::{Intended, MOST, Search, Settings, Took, Unfit};
-pub(crate) use trials::search_all;
-pub use trials::{Discarded, SearchRecord, TrialRecord};
 
 /// Default seconds of a final and of an initial trial.
 const FINAL_S: f64 = 5.0;

@@ -10,8 +10,8 @@ use ldplayer_workload::spec::{BadSpec, Item, read};
 
 use crate::cell::Cell;
 use crate::error::ExperimentError;
-use crate::file::Experiment;
-use crate::keys::{expectations, known_keys};
+use crate::keys::known_keys;
+use crate::values::expectations;
 
 /// Conditions on cells relative to a baseline.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +67,7 @@ impl Gate {
     }
 
     /// Refuses a baseline that matches no cell of the matrix.
-    pub(crate) fn check(&self, item: &Item<'_>, experiment: &Experiment) -> Result<(), BadSpec> {
-        let axes = &experiment.axes;
+    pub(crate) fn check(&self, item: &Item<'_>, axes: &[(String, Vec<String>)], cells: &[Cell]) -> Result<(), BadSpec> {
         let Some((key, value)) = &self.baseline else {
             return Err(item.bad("no baseline: add baseline = \"server=old\""));
         };
@@ -82,7 +81,7 @@ impl Gate {
                 Err(item.bad(format!("baseline: `{value}` is not a value of `{key}`{}", suggest(value, &values))))
             }
             1 => Err(item.bad(format!("baseline: `{key}` has no other value, so there is nothing to compare"))),
-            _ if !self.has_pair(&experiment.cells) => {
+            _ if !self.has_pair(cells) => {
                 Err(item.bad("baseline: `exclude` removes the cells to compare with, so there is nothing to compare"))
             }
             _ => Ok(()),

@@ -36,14 +36,14 @@
 //!
 //! # Files
 //!
-//! A matrix of runs. `file.rs` reads the file (`keys.rs` says what its keys have in common, `servers.rs`, `stage.rs`, `generate.rs`, `gate.rs` and `find.rs` its tables),
+//! A matrix of runs. `file.rs` reads the file (`keys.rs` says which keys there are, `values.rs` how lists and paths are read, `servers.rs`, `stage.rs`, `generate.rs`, `gate.rs` and `find.rs` its tables),
 //! `matrix.rs` makes cells of it: each a `RunSpec` and a `Stage`, what is around it. `plan.rs` puts their runs in order and tells
-//! what they take. `execute.rs` makes them, one after the other: `place.rs` is where (a namespace, a testbed, this host),
+//! what they take. `execute.rs` has them made by `maker.rs`, one after the other (`versions.rs` asks servers for theirs): `place.rs` is where (a namespace, a testbed, this host),
 //! `started.rs` starts the servers there, `zones.rs` and `certificate.rs` make what they need once. `ratio.rs` makes the runs of
 //! a ratio study. `record.rs` is `experiment.json` and the lock of the directory; `summary.rs` the figures over repeats,
 //! `sides.rs` which runs are compared with which, `overview.rs` what all of them came to. `find/` is the search for a capacity:
 //! `search.rs` says which trial is next by all that were made (`goal.rs` classifies loads), and knows no server and no clock;
-//! `bind.rs` makes a run of a trial, `judge.rs` evidence of a run, and `trials.rs` has them made. A `Watcher` looks on: no
+//! `bind.rs` makes a run of a trial, `judge.rs` evidence of a run; `trials.rs` has them made. A `Watcher` (`watcher.rs`) looks on: no
 //! terminal, no signals.
 
 #![forbid(unsafe_code)]
@@ -58,6 +58,7 @@ pub mod find;
 pub mod gate;
 mod generate;
 mod keys;
+mod maker;
 mod matrix;
 mod overview;
 mod place;
@@ -70,11 +71,16 @@ pub mod sides;
 mod stage;
 mod started;
 mod summary;
+mod transports;
+mod trials;
+mod values;
+mod versions;
+mod watcher;
 mod zones;
 
 pub use cell::Cell;
 pub use error::ExperimentError;
-pub use execute::{Options, Position, Replayer, Watcher, execute};
+pub use execute::execute;
 pub use file::Experiment;
 pub use generate::Generate;
 pub use overview::overview;
@@ -84,6 +90,7 @@ pub use record::{AxisRecord, CellRecord, Record, RunRecord, RunState, Verdicts, 
 pub use servers::ServerTable;
 pub use stage::{Link, Signing, Stage};
 pub use summary::{CellSummary, Figure, Passed, summary};
+pub use watcher::{Options, Position, Replayer, Watcher};
 
 #[cfg(test)]
 mod tests;

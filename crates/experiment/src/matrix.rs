@@ -1,19 +1,22 @@
 //! The matrix: keys with values, expanded to cells.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use ldplayer_core::Transport;
 use ldplayer_core::nearest::suggest;
 use ldplayer_emulate::stock::HTTPS;
-use ldplayer_run::{RunSpec, Server, TransportChoice, embed};
+use ldplayer_results::Expectation;
+use ldplayer_run::{RunSpec, Server, embed};
 use ldplayer_trace::Input;
 use ldplayer_workload::spec::{BadSpec, Item, Table};
 
 use crate::cell::{self, Cell};
-use crate::file::Parts;
-use crate::keys::{SERVER, place};
+use crate::keys::SERVER;
 use crate::servers::ServerTable;
 use crate::stage::{self, Stage};
+use crate::transports;
+use crate::values::place;
 use ldplayer_emulate::stock::Role;
 
 /// Maximum number of cells.
@@ -86,6 +89,19 @@ pub(crate) fn check_run_key(item: &Item<'_>) -> Result<(), BadSpec> {
 fn as_text(table: &toml::Table) -> String {
     // All keys and values come from TOML.
     toml::to_string(table).unwrap_or_default()
+}
+
+/// The parsed file before its cells are made.
+pub(crate) struct Parts<'a> {
+    /// Run and stage keys common to all cells.
+    pub common: Vec<Item<'a>>,
+    pub servers: Vec<(ServerTable, Item<'a>)>,
+    pub axes: Vec<Axis<'a>>,
+    pub exclude: Vec<Table<'a>>,
+    pub expect: Vec<Expectation>,
+    pub is_generated: bool,
+    /// The folder of relative paths.
+    pub folder: &'a Path,
 }
 
 /// All cells, the first key changing slowest.
@@ -271,7 +287,7 @@ impl<'a> Builder<'a> {
                 return Err(bad(what.to_owned()));
             }
         }
-        let speechless = transports(spec).into_iter().find(|&transport| !server.can_speak(transport));
+        let speechless = transports::certain(spec).into_iter().find(|&transport| !server.can_speak(transport));
         speechless.map_or(Ok(()), |transport| Err(bad(self.explain_silence(server, transport))))
     }
 
@@ -288,12 +304,28 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The transports that a run will certainly use.
-pub(crate) fn transports(spec: &RunSpec) -> Vec<Transport> {
-    let classes = match &spec.transport {
-        TransportChoice::All(transport) => return vec![*transport],
-        TransportChoice::Shares(classes) if spec.class.is_empty() => classes,
-        _ => &spec.class,
-    };
-    classes.iter().filter_map(|class| class.transport).collect()
+impl Parts<'_> {
+    /// Refuses keys that are set twice, and keys with invalid values.
+    pub(crate) fn check(&self, run_keys: &[String]) -> Result<(), BadSpec> {
+        let is_common = |key: &str| self.common.iter().any(|item| item.key == key);
+        for axis in &self.axes {
+            if is_common(axis.key) {
+                return Err(axis.item.bad("is also set at the top level: set it in one place only"));
+            }
+            if axis.key != SERVER || self.servers.is_empty() {
+                axis.ensure_known(run_keys)?;
+            }
+        }
+        let values = self.axes.iter().flat_map(|axis| axis.values.iter()).chain(&self.common);
+        // Those of links are read by the stage, whoever makes the link.
+        let is_of_runs =
+            |key: &str| run_keys.iter().any(|of_runs| of_runs == key) && stage::keys().all(|other| other != key);
+        let of_runs = values.filter(|item| is_of_runs(item.key));
+        of_runs.filter(|item| item.key != SERVER || self.servers.is_empty()).try_for_each(check_run_key)?;
+        let trace = self.axes.iter().map(|axis| axis.item).chain(self.common.iter().copied());
+        match trace.into_iter().find(|item| item.key == "trace") {
+            Some(trace) if self.is_generated => Err(trace.bad("conflicts with [generate]: remove one of the two")),
+            _ => Ok(()),
+        }
+    }
 }

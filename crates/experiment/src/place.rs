@@ -7,8 +7,9 @@ use std::thread;
 
 use ldplayer_emulate::stock::StockError;
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Testbed, TestbedError};
-use ldplayer_net::netns::{self, has_ipv6};
+use ldplayer_net::netns;
 use ldplayer_net::rights::NetError;
+use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::veth;
 use ldplayer_run::RunSpec;
 

@@ -72,7 +72,7 @@ impl Plan {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         // Digests come before the generated trace has a path, which is not part of a cell's meaning.
         let mut contents = Contents::default();
-        let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment, &mut contents)).collect();
+        let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment.around(), &mut contents)).collect();
         generate(&mut experiment, traces)?;
         let mut known: HashMap<String, [Load; 2]> = HashMap::new();
         let mut estimates = Vec::with_capacity(experiment.cells.len());
@@ -186,7 +186,7 @@ fn estimate_search(find: &Find, cell: &Cell, trace: &Load, warm_up: Option<Span>
 
 /// Octets of memory per client of a cell.
 fn of_client(cell: &Cell) -> u64 {
-    let has_connections = crate::matrix::transports(&cell.spec).iter().any(|transport| *transport != Transport::Udp);
+    let has_connections = crate::transports::certain(&cell.spec).iter().any(|transport| *transport != Transport::Udp);
     if has_connections { MEMORY_CLIENT.1 } else { MEMORY_CLIENT.0 }
 }
 

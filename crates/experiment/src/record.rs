@@ -363,7 +363,8 @@ mod tests {
         let text = format!("trace = 'Cargo.toml'\nserver = '::1'\n{text}");
         let experiment = Experiment::parse(&text, Path::new(env!("CARGO_MANIFEST_DIR")), "test").unwrap();
         let mut contents = crate::contents::Contents::default();
-        let digests = experiment.cells.iter().map(|cell| cell.digest(&experiment, &mut contents)).collect::<Vec<_>>();
+        let digests =
+            experiment.cells.iter().map(|cell| cell.digest(&experiment.around(), &mut contents)).collect::<Vec<_>>();
         let slots = order(experiment.cells.len(), experiment.repeats);
         let estimates = vec![crate::Estimate::default(); experiment.cells.len()];
         Plan { directory: PathBuf::new(), digests, estimates, slots, experiment }

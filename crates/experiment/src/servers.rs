@@ -9,8 +9,8 @@ use ldplayer_run::Server;
 use ldplayer_workload::spec::{BadSpec, Item, read};
 use serde::{Deserialize, Serialize};
 
-use crate::keys::each;
 use crate::ready_made;
+use crate::values::each;
 
 /// Maximum number of threads of a server.
 const MAX_THREADS: u64 = 256;

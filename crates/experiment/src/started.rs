@@ -7,11 +7,9 @@ use std::process::Command;
 
 use ldplayer_core::Transport;
 use ldplayer_emulate::stock::{Kind, Launch, Output, Process, Role, StockError, StockServer, StockSettings, Tls};
-use ldplayer_run::RunSpec;
 use tempfile::TempDir;
 
 use crate::certificate::Certificate;
-use crate::matrix::transports;
 use crate::servers::ServerTable;
 use crate::stage::Stage;
 use crate::zones::Ready;
@@ -39,11 +37,6 @@ pub(crate) struct Needs {
 pub(crate) struct Started {
     processes: Vec<(String, Process)>,
     scratch: TempDir,
-}
-
-/// Whether queries of a run may go over TLS, so that a started server must listen for it.
-pub(crate) fn needs_tls(spec: &RunSpec) -> bool {
-    transports(spec).into_iter().any(Transport::is_encrypted) || spec.tls_ca.is_some() || spec.tls_insecure
 }
 
 /// The same port at each of these addresses.

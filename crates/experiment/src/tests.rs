@@ -132,7 +132,7 @@ fn what_is_around_a_run_comes_from_its_keys() {
 fn a_digest_tells_what_a_cell_means_and_nothing_else() {
     let digest = |text: &str| {
         let experiment = read(text).unwrap();
-        experiment.cells[0].digest(&experiment, &mut crate::contents::Contents::default())
+        experiment.cells[0].digest(&experiment.around(), &mut crate::contents::Contents::default())
     };
     let plain = format!("{ROOT}server = '::1'\n");
     assert_eq!(digest(&plain), digest(&format!("# a note\nrepeats = 9\nname = 'other'\n{plain}")));
@@ -158,7 +158,7 @@ fn a_digest_tells_files_and_programs_that_were_written_anew() {
     let text = "trace = 'trace'\n[server.a]\nkind = 'nsd'\nzones = 'zone'\nprogram = 'nsd'\n";
     let digest = || {
         let experiment = Experiment::parse(text, folder.path(), "test").unwrap();
-        experiment.cells[0].digest(&experiment, &mut crate::contents::Contents::default())
+        experiment.cells[0].digest(&experiment.around(), &mut crate::contents::Contents::default())
     };
     let mut seen = vec![digest()];
     assert_eq!(digest(), seen[0]);

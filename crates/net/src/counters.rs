@@ -194,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::netns::has_ipv6;
+    use crate::settings::has_ipv6;
 
     fn files() -> Files {
         Files {

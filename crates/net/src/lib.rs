@@ -84,6 +84,7 @@ pub mod programs;
 mod redirect;
 pub mod refusal;
 pub mod rights;
+pub mod settings;
 pub mod signals;
 pub mod tcp;
 pub mod tun;

@@ -2,9 +2,8 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use crate::namespace::Namespace;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
 
 /// Index of the loopback interface, the first of every namespace.
@@ -237,12 +236,12 @@ impl Netlink {
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN in both namespaces, or when there is one of its name.
-    pub fn move_to(&self, index: u32, namespace: &Namespace) -> io::Result<()> {
+    pub fn move_to(&self, index: u32, namespace: &impl AsFd) -> io::Result<()> {
         let mut body = vec![0; 4];
         for word in [index, 0, 0] {
             body.extend_from_slice(&word.to_ne_bytes());
         }
-        attribute(&mut body, IFLA_NET_NS_FD, &namespace.number().to_ne_bytes());
+        attribute(&mut body, IFLA_NET_NS_FD, &namespace.as_fd().as_raw_fd().to_ne_bytes());
         self.request(RTM_NEWLINK, REQUEST_ACK, &body).map(drop)
     }
 

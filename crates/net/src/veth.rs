@@ -28,9 +28,9 @@ use std::thread;
 use crate::interfaces::{self, DEVICE};
 use crate::namespace::Namespace;
 use crate::netlink::{Netlink, Rule, TABLE_LOCAL, VethEnd};
-use crate::netns::{self, Shortfall};
 use crate::packets::Interface;
 use crate::rights::NetError;
+use crate::settings::{self, Shortfall};
 use crate::tun::Tun;
 use crate::wiring::{self, TABLE_WIRE};
 
@@ -158,7 +158,7 @@ pub fn connect(namespace: &Namespace, mtu: u16) -> Result<(), NetError> {
 /// What the system refused.
 pub(crate) fn connect_here(mtu: u16) -> Result<Vec<Shortfall>, NetError> {
     wiring::apply(&wiring::BEFORE);
-    let shortfalls = netns::apply_settings();
+    let shortfalls = settings::apply_settings();
     link(mtu).map_err(|(what, source)| NetError::Routing { what, source })?;
     Ok(shortfalls)
 }
@@ -181,7 +181,7 @@ fn link(mtu: u16) -> Result<(), (&'static str, io::Error)> {
     let [host, _] = indexes;
     let sink = add_sink(&netlink, mtu);
     let tap = tap.ok().and_then(|()| bring_up_tap(&netlink, mtu, host).ok());
-    let with_v6 = netns::has_ipv6();
+    let with_v6 = settings::has_ipv6();
     for gateway in GATEWAYS.into_iter().filter(|gateway| with_v6 || gateway.is_ipv4()) {
         let ways = [sink, Some(host), tap].into_iter().zip(1..);
         for (index, metric) in ways.filter_map(|(index, metric)| Some((index?, metric))) {

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use crate::interfaces::DEVICE;
 use crate::namespace::Namespace;
 use crate::netlink::{Netlink, Rule, TABLE_LOCAL};
-use crate::netns;
 use crate::rights::NetError;
+use crate::settings;
 use crate::tun::{Tun, TunError};
 
 /// The routing table that holds the way to the device where it is not the main one.
@@ -76,7 +76,7 @@ impl Wiring {
             queues => Tun::open_queues(DEVICE, queues)?,
         };
         // Missing settings are reported by `doctor`; the testbed works without them.
-        let _ = netns::apply_settings();
+        let _ = settings::apply_settings();
         apply(&AFTER);
         self.route().map_err(|(what, source)| NetError::Routing { what, source })?;
         Ok(tuns)
@@ -87,7 +87,7 @@ impl Wiring {
         netlink.claim().map_err(|error| ("loopback", error))?;
         let index = netlink.index(DEVICE).map_err(|error| ("the TUN device", error))?;
         netlink.interface_up(index, self.mtu.into(), QUEUE).map_err(|error| ("the TUN device", error))?;
-        let with_v6 = netns::has_ipv6();
+        let with_v6 = settings::has_ipv6();
         for &address in self.addresses.iter().filter(|address| with_v6 || address.is_ipv4()) {
             netlink.add_address(index, address).map_err(|error| ("the addresses of the TUN device", error))?;
         }
@@ -130,6 +130,7 @@ pub(crate) fn apply(settings: &[(&str, &str)]) {
 mod tests {
     use super::*;
     use crate::interfaces::{dropped_here, is_wired};
+    use crate::netns;
     use std::net::UdpSocket;
 
     #[test]

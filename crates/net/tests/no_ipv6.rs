@@ -3,7 +3,8 @@
 use std::io;
 use std::net::UdpSocket;
 
-use ldplayer_net::netns::{Testbed, has_any_ip, has_ipv6};
+use ldplayer_net::netns::{Testbed, has_any_ip};
+use ldplayer_net::settings::has_ipv6;
 
 /// Makes the kernel answer every request for an IPv6 socket as if it had been started with `ipv6.disable=1`.
 fn forbid_ipv6() -> io::Result<()> {

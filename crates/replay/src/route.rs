@@ -9,7 +9,6 @@ use ldplayer_core::shard::client_hash;
 use ldplayer_core::{Cidr, Query, Reason};
 use ldplayer_net::udp::is_local;
 
-use crate::settings::Settings;
 use crate::targets::{Directory, Ports, Targets};
 
 /// Maximum number of sockets shared by the clients of one address family in a worker. A server that distributes clients by address and
@@ -165,17 +164,18 @@ pub struct Router {
 
 impl Router {
     /// A router for one worker. Clients beyond `max_sockets` share a socket each with an earlier one, always the same.
-    pub fn new(settings: &Settings, targets: &Targets, ports: Ports, max_sockets: u32) -> Self {
-        let over_link = settings.path.packets().is_some();
-        Self { over_link, ..Self::of(settings.sources.clone(), targets, ports, max_sockets) }
-    }
-
-    pub(crate) fn of(sources: Sources, targets: &Targets, ports: Ports, max_sockets: u32) -> Self {
+    pub fn new(sources: Sources, targets: &Targets, ports: Ports, max_sockets: u32) -> Self {
         let directory = Directory::new(targets, ports);
         let spread = [false, true].map(|v6| sources.spread(v6));
         let most = [max_sockets.max(1); 2];
         let clients = HashMap::default();
         Self { sources, directory, over_link: false, spread, most, routed: [0; 2], clients, is_new: false, shared: 0 }
+    }
+
+    /// The same for packets on a link, which come from any address that packets may have.
+    #[must_use]
+    pub fn over_link(self, over_link: bool) -> Self {
+        Self { over_link, ..self }
     }
 
     /// Whether the last route is the first over a client's own socket, which may fail to open ([`Self::share`]).
@@ -293,7 +293,7 @@ mod tests {
 
     fn router(sources: Sources, servers: &[&str], max_sockets: u32) -> Router {
         let targets = Targets::Fixed(servers.iter().map(|server| server.parse().unwrap()).collect());
-        Router::of(sources, &targets, Ports { tls: 853, doh: 443 }, max_sockets)
+        Router::new(sources, &targets, Ports { tls: 853, doh: 443 }, max_sockets)
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn a_client_of_both_families_of_servers_has_a_socket_for_each() {
         let targets = Targets::Recorded(vec!["192.0.2.2=::1".parse().unwrap()]);
-        let mut router = Router::of(Sources::Ports, &targets, Ports { tls: 853, doh: 443 }, 10);
+        let mut router = Router::new(Sources::Ports, &targets, Ports { tls: 853, doh: 443 }, 10);
         let mapped = Query { server: "192.0.2.2:53".parse().unwrap(), ..query("198.51.100.7") };
         let [v4, v6] = [query("198.51.100.7"), mapped].map(|query| router.route(&query).unwrap());
         assert!(v4.socket != v6.socket && v6.server.is_ipv6() && v4.server.is_ipv4());

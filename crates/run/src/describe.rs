@@ -9,8 +9,8 @@ use ldplayer_results::{ClassConfig, ConnectionConfig, RunConfig, UsedPolicy};
 use serde_json::Value;
 
 use crate::classes;
+use crate::keys::RunSpec;
 use crate::resolve::Plan;
-use crate::spec::RunSpec;
 
 /// The options as resolved on this machine, with the trace's name and the command line from the caller.
 pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
@@ -114,7 +114,7 @@ mod tests {
         };
         let spec = RunSpec {
             trace: vec!["trace.pcap".to_owned()],
-            speed: Some(crate::spec::Speed(10.0)),
+            speed: Some(crate::words::Speed(10.0)),
             precision: Precision::High,
             policy,
             ..RunSpec::default()

@@ -6,7 +6,7 @@ use ldplayer_trace::Input;
 
 use crate::classes;
 use crate::error::RunError;
-use crate::spec::RunSpec;
+use crate::keys::RunSpec;
 
 /// Reads rules and classes into the specification, and makes its paths absolute.
 ///

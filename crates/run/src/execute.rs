@@ -21,16 +21,18 @@ use ldplayer_workload::mutate::RuleAccount;
 use crate::again::{Again, Disagreements};
 use crate::embed::embed;
 use crate::error::RunError;
+use crate::keys::RunSpec;
 use crate::live::Live;
 use crate::load::{self, Load};
+use crate::path::interface;
 use crate::resolve::Plan;
 use crate::responses::{Kept, Responses};
 use crate::server::Server;
 use crate::share::{Queries, Share, Start};
-use crate::spec::{DNS_PORT, RunSpec};
 use crate::time_limit::TimeLimit;
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
-use crate::{again, classes, describe, interface, link, metrics, permission, probe, tls, warnings};
+use crate::words::DNS_PORT;
+use crate::{again, classes, describe, link, metrics, permission, probe, tls, warnings};
 
 /// A run ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {

@@ -5,7 +5,8 @@ use ldplayer_core::{PolicyOverrides, Transport};
 use ldplayer_workload::Timing;
 
 use crate::keys::KEYS;
-use crate::spec::{RunSpec, TransportChoice};
+use crate::keys::RunSpec;
+use crate::words::TransportChoice;
 
 /// A key that is given and changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,7 +40,7 @@
 //!
 //! What a run is. `keys.rs` is the table of keys (`keys/table.rs`), from which the specification, its files (`spec.rs`) and the
 //! options follow; `embed.rs` reads the files that it names into it, `resolve.rs` makes out what it means on this machine
-//! (`path.rs` how packets leave it, `interface.rs` on an interface among other hosts), `permission.rs` whether load may go there,
+//! (`path.rs` how packets leave it, `path/interface.rs` on an interface among other hosts), `permission.rs` whether load may go there,
 //! `server.rs` starts a server, and `execute.rs` joins workload, engine and results. `responses.rs` writes the responses that are
 //! kept, and `again.rs` asks again for answers that are not the expected ones. `watch.rs` asks an `Observer` whether to go on,
 //! and `watch/sampler.rs` takes telemetry on the run's clock (`watch/server.rs`: of a server alone, while others replay). No
@@ -55,7 +55,6 @@ mod embed;
 mod error;
 mod execute;
 mod ineffective;
-mod interface;
 pub mod keys;
 mod link;
 mod live;
@@ -74,6 +73,7 @@ mod tls;
 mod warnings;
 mod watch;
 mod whole;
+mod words;
 
 use std::path::Path;
 
@@ -83,12 +83,14 @@ pub use embed::embed;
 pub use error::RunError;
 pub use execute::{FinishedRun, Prepared, prepare, prepare_share};
 pub use ineffective::{Ineffective, in_words as ineffective_in_words, ineffective};
+pub use keys::RunSpec;
 pub use live::Live;
 pub use load::{Load, is_repeatable, load};
 pub use share::{Share, Start, read_whole};
-pub use spec::{BadServer, BadSpec, Lag, RunSpec, Server, Speed, TransportChoice, VERSION};
+pub use spec::{BadSpec, VERSION};
 pub use watch::{LastSecond, Observer, Progress, ServerWatch, Wish};
 pub use whole::{Whole, prepare_whole, shared};
+pub use words::{BadServer, Lag, Server, Speed, TransportChoice};
 
 /// Refuses a directory in which no run can be made: one that exists, unless an earlier run in it may be replaced.
 ///

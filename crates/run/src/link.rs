@@ -6,7 +6,7 @@ use ldplayer_replay::Ended;
 use ldplayer_results::{LinkUse, Warning, WarningCode};
 
 use crate::error::RunError;
-use crate::spec::RunSpec;
+use crate::keys::RunSpec;
 
 /// How much later than its delay a frame may leave before the run says so, in milliseconds.
 const LATE_MS: f64 = 1.0;

@@ -6,8 +6,8 @@ use ldplayer_workload::{FeedOptions, Passes, PlanFeed, Timing, WorkloadError};
 
 use crate::embed::embed;
 use crate::error::RunError;
+use crate::keys::RunSpec;
 use crate::resolve;
-use crate::spec::RunSpec;
 
 /// Octets of a trace that is read before the run only to say how long it will take.
 const SMALL: u64 = 4 << 20;

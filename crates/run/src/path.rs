@@ -6,9 +6,11 @@ use ldplayer_net::packets::SenderKind;
 use ldplayer_net::veth;
 use ldplayer_replay::{NextHop, Packets, Path, PathChoice, Reference, Sources, Targets};
 
+pub(crate) mod interface;
+
 use crate::error::RunError;
-use crate::spec::RunSpec;
-use crate::{interface, link};
+use crate::keys::RunSpec;
+use crate::link;
 
 /// Maximum number of open connections per worker where they need no descriptors: what a process of some gigabytes holds.
 pub const MAX_CONNECTIONS: u32 = 32_000_000;

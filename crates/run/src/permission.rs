@@ -7,8 +7,8 @@ use ldplayer_net::netns;
 use ldplayer_replay::Targets;
 
 use crate::error::RunError;
+use crate::keys::RunSpec;
 use crate::resolve::Plan;
-use crate::spec::RunSpec;
 
 /// Refuses servers that the user has not allowed, including a reference server. Returns the public ones.
 pub fn of_all(spec: &RunSpec, plan: &Plan) -> Result<Vec<SocketAddr>, RunError> {

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Ignore, Policy, RunTime, Transport};
 use ldplayer_net::pace::Precision;
+use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::{limits, netns, pin};
 use ldplayer_replay::{Path, Reference, Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
@@ -13,7 +14,8 @@ use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
 
 use crate::error::RunError;
-use crate::spec::{DNS_PORT, RunSpec, Server, TransportChoice};
+use crate::keys::RunSpec;
+use crate::words::{DNS_PORT, Server, TransportChoice};
 use crate::{classes, path, tls};
 
 /// Descriptors reserved for files, if each client has a socket.
@@ -155,7 +157,7 @@ fn reference(spec: &RunSpec, resolved: &mut Vec<Resolved>) -> Result<Option<Refe
     Ok(Some(Reference {
         tls_port: tls::port(spec, Transport::Dot, transport, &given),
         doh_port: tls::port(spec, Transport::Doh3, transport, &given),
-        targets: servers(&given, netns::has_ipv6()).map(Targets::Fixed)?,
+        targets: servers(&given, has_ipv6()).map(Targets::Fixed)?,
     }))
 }
 
@@ -260,7 +262,7 @@ fn targets(spec: &RunSpec, given: &[SocketAddr]) -> Result<Targets, RunError> {
         )),
         (false, _) if !spec.map.is_empty() => Err(RunError::Spec("--map: needs --server recorded".to_owned())),
         (false, []) => Err(RunError::Spec("no server: give --server ADDR[:PORT]".to_owned())),
-        (false, given) => servers(given, netns::has_ipv6()).map(Targets::Fixed),
+        (false, given) => servers(given, has_ipv6()).map(Targets::Fixed),
     }
 }
 

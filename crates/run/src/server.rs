@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use ldplayer_emulate::stock::{Output, Process};
 use ldplayer_net::names::{Names, NamesError};
-use ldplayer_net::netns::{self, Shortfall, Testbed};
+use ldplayer_net::netns::Testbed;
 use ldplayer_net::rights::NetError;
+use ldplayer_net::settings::{Shortfall, has_ipv6};
 use ldplayer_net::veth;
 
 use crate::error::RunError;
-use crate::spec::RunSpec;
+use crate::keys::RunSpec;
 
 /// A running server; dropping it ends it.
 pub struct Server {
@@ -55,7 +56,7 @@ fn shell(command: &str) -> Command {
 impl Server {
     /// Waits until the server answers at these addresses.
     pub fn wait_for(&mut self, addresses: impl Iterator<Item = SocketAddr>) -> Result<(), RunError> {
-        let mut addresses = addresses.filter(|server| server.is_ipv4() || netns::has_ipv6());
+        let mut addresses = addresses.filter(|server| server.is_ipv4() || has_ipv6());
         addresses.try_for_each(|address| self.process.wait_for(address)).map_err(RunError::environment)
     }
 

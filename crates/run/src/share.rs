@@ -8,9 +8,9 @@ use ldplayer_replay::{Feed, LinkError, RunStart};
 use ldplayer_workload::PlanFeed;
 
 use crate::error::RunError;
+use crate::keys::RunSpec;
 use crate::live::Live;
 use crate::resolve::Plan;
-use crate::spec::RunSpec;
 
 /// Returns the start time once the first queries are there; `None` cancels the run.
 pub type Start = Box<dyn FnOnce() -> Option<RunStart> + Send>;

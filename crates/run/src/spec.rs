@@ -2,14 +2,12 @@
 
 mod read;
 mod serial;
-mod words;
 
 use ldplayer_workload::{ClientClass, Qps, Timing};
 
-pub use crate::keys::RunSpec;
+use crate::keys::RunSpec;
+use crate::words::{Speed, TransportChoice};
 pub use read::BadSpec;
-pub(crate) use words::DNS_PORT;
-pub use words::{BadServer, Lag, Server, Speed, TransportChoice};
 
 /// The version that this release writes, and the only one that it reads.
 pub const VERSION: u32 = 1;

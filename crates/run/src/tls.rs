@@ -8,7 +8,7 @@ use ldplayer_replay::{ConnectionCounts, DohSettings, HTTPS_PORT, TlsSettings, Tl
 use ldplayer_results::Connections;
 
 use crate::error::RunError;
-use crate::spec::RunSpec;
+use crate::keys::RunSpec;
 
 /// The port of DNS over TLS (RFC 7858 §3.1) and of DNS over QUIC (RFC 9250 §4.1.1).
 const DOT_PORT: u16 = 853;

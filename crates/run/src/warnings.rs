@@ -7,10 +7,11 @@ use ldplayer_core::text::{counted, times};
 use ldplayer_replay::{BadFrame, Ended, ReferenceCounts, Strays};
 use ldplayer_results::{ReplayLoad, Warning, WarningCode};
 
+use crate::link;
+use crate::path::interface;
 use crate::resolve::Plan;
 use crate::server::Server;
 use crate::watch::Telemetry;
-use crate::{interface, link};
 
 /// Share of stolen CPU time that triggers a warning.
 const STEAL: f64 = 0.01;

@@ -15,11 +15,12 @@ use crate::again::Disagreements;
 use crate::embed::embed;
 use crate::error::RunError;
 use crate::execute::{recorded_answers, sampled};
+use crate::keys::RunSpec;
+use crate::path::interface;
 use crate::resolve::Plan;
 use crate::responses::join;
-use crate::spec::RunSpec;
 use crate::watch::{Observer, ServerWatch, watch_on};
-use crate::{classes, describe, interface, metrics, permission, warnings};
+use crate::{classes, describe, metrics, permission, warnings};
 
 /// A run whose queries are read here.
 pub struct Whole {

@@ -2,57 +2,14 @@
 
 use bytes::Bytes;
 use ldplayer_core::{Expected, Message, Query, TraceTime, Transaction};
-use ldplayer_trace::{Input, OpenOptions, Source, Tally, TraceError, why_nothing};
+use ldplayer_trace::{Source, Tally, TraceError, why_nothing};
 
 use crate::mutate::RuleAccount;
-use crate::open::{RulesFile, WorkloadError, names};
-use crate::passes::{Looped, Passes};
+use crate::open::{WorkloadError, names};
+use crate::options::FeedOptions;
+use crate::passes::Looped;
 use crate::recorded::Recorded;
-use crate::{ClassDraws, ClientClass, PlanOptions, Planner, Timing};
-
-/// What is to be replayed.
-#[derive(Clone, Debug)]
-pub struct FeedOptions {
-    /// The trace, merged by time where there are several.
-    pub inputs: Vec<Input>,
-    /// How it is read.
-    pub open: OpenOptions,
-    /// Files of rules that change it, one after the other.
-    pub rules: Vec<RulesFile>,
-    /// Number of passes; `None` for one, or for a list of queries with a time limit as many as fit.
-    pub passes: Option<Passes>,
-    /// The schedule.
-    pub plan: PlanOptions,
-    /// Whether answers are compared with the recorded ones.
-    pub compare: bool,
-    /// Client classes; empty if all clients are alike.
-    pub classes: Vec<ClientClass>,
-    /// The seed of all draws, unless rules set their own.
-    pub seed: u64,
-}
-
-impl FeedOptions {
-    /// These inputs as they are.
-    pub fn of(inputs: Vec<Input>) -> Self {
-        Self {
-            inputs,
-            open: OpenOptions::default(),
-            rules: Vec::new(),
-            passes: None,
-            plan: PlanOptions::default(),
-            compare: false,
-            classes: Vec::new(),
-            seed: 1,
-        }
-    }
-
-    /// Whether the queries have no known end; the clock may still end the run.
-    pub fn is_endless(&self) -> bool {
-        let is_timed_by_the_clock = self.plan.timing == Timing::Fast && self.plan.until.is_some();
-        is_timed_by_the_clock
-            || self.passes == Some(Passes::Forever) && self.plan.until.is_none() && self.plan.stop.is_none()
-    }
-}
+use crate::{ClassDraws, Planner};
 
 /// A trace that is planned while it is read.
 pub struct PlanFeed {

@@ -1,15 +1,11 @@
 //! Repeats a trace: each pass has the same transactions at later times.
 
-use std::fmt;
-use std::num::NonZeroU32;
-use std::str::FromStr;
-
 use ldplayer_core::{TraceTime, Transaction};
 use ldplayer_trace::{Input, Source, Tally, TraceError};
 
-use crate::feed::FeedOptions;
 use crate::mutate::{Mutated, Mutator, Pools, RuleAccount};
 use crate::open::{WorkloadError, names, open_source, read_rules};
+use crate::options::{FeedOptions, Passes};
 
 /// Maximum number of transactions, and octets of their messages, kept for further passes; longer traces are read again.
 const KEPT: usize = 1 << 16;
@@ -18,53 +14,6 @@ const KEPT_OCTETS: usize = 64 << 20;
 const BATCH: usize = 4_096;
 /// Nanoseconds between two passes if all transactions have the same time.
 const MOMENT: i64 = 1_000_000;
-
-/// The number of passes through a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passes {
-    /// This many.
-    Times(NonZeroU32),
-    /// Endless, until something else ends the run.
-    Forever,
-}
-
-impl Passes {
-    /// Once.
-    pub const ONCE: Self = Self::Times(NonZeroU32::MIN);
-
-    /// Whether another pass follows after this many.
-    fn has_more(self, done: u32) -> bool {
-        match self {
-            Self::Times(times) => done < times.get(),
-            Self::Forever => true,
-        }
-    }
-}
-
-/// An invalid number of passes.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a number of passes: use a whole number of at least 1, or forever")]
-pub struct BadPasses(String);
-
-impl FromStr for Passes {
-    type Err = BadPasses;
-
-    fn from_str(word: &str) -> Result<Self, BadPasses> {
-        match word {
-            "forever" => Ok(Self::Forever),
-            _ => word.parse().map(Self::Times).map_err(|_| BadPasses(word.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for Passes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Times(times) => times.fmt(f),
-            Self::Forever => f.write_str("forever"),
-        }
-    }
-}
 
 /// Repeats the transactions of a trace after rules. Row numbers continue from pass to pass, and a pass begins one mean gap after the
 /// end of the one before.

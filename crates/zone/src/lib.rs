@@ -68,11 +68,13 @@ pub mod records;
 pub mod rtype;
 mod scan;
 pub mod sign;
+mod signature_times;
 pub mod store;
 pub mod write;
 
 pub use answer::{Choose, Kind, Reply, Scratch, Transport, UDP_SIZE, respond};
 pub use error::LoadError;
-pub use finding::{Finding, Oddity, signatures};
+pub use finding::{Finding, Oddity};
 pub use records::Records;
+pub use signature_times::signatures;
 pub use store::{BuildError, RrSet, Zone};

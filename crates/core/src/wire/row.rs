@@ -4,9 +4,10 @@ use bytes::Bytes;
 
 use super::WireError;
 use super::read::{Reader, write_address, write_socket_address};
+use crate::compare::Answer;
 use crate::compare::Differs;
 use crate::message::Message;
-use crate::outcome::{Answer, Reason, Segments, Status};
+use crate::outcome::{Reason, Segments, Status};
 use crate::time::RunTime;
 use crate::transport::Transport;
 use crate::{Expected, Outcome, Query};

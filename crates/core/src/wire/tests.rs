@@ -1,7 +1,8 @@
 //! Tests: batches round-trip, and arbitrary octets give rows or an error.
 
 use super::*;
-use crate::outcome::{Answer, Reason, Segments, Status};
+use crate::compare::Answer;
+use crate::outcome::{Reason, Segments, Status};
 use crate::{Differs, Expected, Message, Outcome, Query, RunTime, Transport};
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -5,8 +5,9 @@ use std::process::Command;
 
 use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::namespace;
-use ldplayer_net::netns::{Shortfall, Testbed};
+use ldplayer_net::netns::Testbed;
 use ldplayer_net::rights::NetError;
+use ldplayer_net::settings::Shortfall;
 use ldplayer_net::veth::MTU;
 
 use super::inside::{Inside, PATIENCE, Stuck};

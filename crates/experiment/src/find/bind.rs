@@ -9,7 +9,7 @@ use ldplayer_workload::{Passes, Timing};
 use super::search::Intended;
 use super::{Find, Load};
 use crate::cell::Cell;
-use crate::matrix::transports;
+use crate::transports;
 
 /// Nanoseconds by which idle connections outlive a trial that counts connections.
 const BEYOND: i64 = 60_000_000_000;
@@ -37,7 +37,7 @@ impl Find {
     }
 
     fn refuses_connections(&self, spec: &RunSpec) -> Option<String> {
-        let all = transports(spec);
+        let all = transports::certain(spec);
         if spec.transport == TransportChoice::AsRecorded && spec.class.is_empty() || all.contains(&Transport::Udp) {
             let what = "a search for connections is not possible over UDP: add transport = \"tcp\", \"dot\", \"doq\" or \"doh2\"";
             return Some(what.to_owned());

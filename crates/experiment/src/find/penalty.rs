@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::trials::SearchRecord;
+use super::recorded::SearchRecord;
 
 /// The matrix key for transports.
 const TRANSPORT: &str = "transport";

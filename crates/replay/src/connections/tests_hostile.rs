@@ -49,7 +49,9 @@ fn long(_: &[u8]) -> Vec<u8> {
 }
 
 fn other_ids(query: &[u8]) -> Vec<u8> {
-    let answers = (0..4_096_u16).flat_map(|id| {
+    // Its own ID would make one of them the answer.
+    let others = (0..4_096_u16).filter(|id| query.get(..2) != Some(&id.to_be_bytes()));
+    let answers = others.flat_map(|id| {
         let mut answer = framed(query);
         answer[2..4].copy_from_slice(&id.to_be_bytes());
         answer

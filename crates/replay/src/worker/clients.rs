@@ -38,7 +38,9 @@ pub struct Clients {
 impl Clients {
     /// No clients, whose sockets are `own_sockets` at most. With `reference`, their queries go to that server, too.
     pub fn new(clock: RunClock, settings: &Settings, own_sockets: u32, reference: Option<&Reference>) -> Self {
-        let router = |targets, ports| Router::new(settings, targets, ports, own_sockets);
+        let over_link = settings.path.packets().is_some();
+        let router =
+            |targets, ports| Router::new(settings.sources.clone(), targets, ports, own_sockets).over_link(over_link);
         let pairs = reference.map(|other| Pairs::new(router(&other.targets, other.ports()), other));
         Self { clock, router: router(&settings.targets, settings.ports()), pairs, slow_opens: 0 }
     }

@@ -121,7 +121,7 @@ mod tests {
     fn pairs() -> Pairs {
         let targets = Targets::Fixed(vec!["192.0.2.9:53".parse().unwrap()]);
         let reference = Reference { targets: targets.clone(), tls_port: 853, doh_port: 443 };
-        Pairs::new(Router::of(Sources::Ports, &targets, Ports { tls: 853, doh: 443 }, 9), &reference)
+        Pairs::new(Router::new(Sources::Ports, &targets, Ports { tls: 853, doh: 443 }, 9), &reference)
     }
 
     fn half(number: u32, is_reference: bool, rcode: Option<u8>) -> Half {

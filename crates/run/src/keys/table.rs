@@ -16,7 +16,7 @@ use ldplayer_workload::{ClientClass, Passes, Qps, RulesFile, Timing};
 
 use super::value::Field;
 use super::{Choice, Facts, Key, heading};
-use crate::spec::{Lag, Server, Speed, TransportChoice};
+use crate::words::{Lag, Server, Speed, TransportChoice};
 
 const ARGUMENT: Facts = Facts::NONE;
 const TARGET: Facts = Facts { heading: heading::TARGET, ..Facts::NONE };

@@ -17,7 +17,7 @@ use ldplayer_workload::{Passes, Qps, RulesFile, Timing};
 use serde_json::Value;
 
 use super::word;
-use crate::spec::{Lag, Server, Speed, TransportChoice};
+use crate::words::{Lag, Server, Speed, TransportChoice};
 
 /// How many values a key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

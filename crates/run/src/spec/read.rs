@@ -70,7 +70,7 @@ mod tests {
     use ldplayer_core::Transport;
     use ldplayer_workload::{RulesFile, Timing, read_classes};
 
-    use crate::spec::TransportChoice;
+    use crate::words::TransportChoice;
 
     fn full() -> RunSpec {
         let mut spec = RunSpec::parse(

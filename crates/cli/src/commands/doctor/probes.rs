@@ -4,8 +4,9 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use ldplayer_net::names::Names;
-use ldplayer_net::netns::{Testbed, has_any_ip, has_ipv6};
+use ldplayer_net::netns::{Testbed, has_any_ip};
 use ldplayer_net::packets::SenderKind;
+use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::{limits, machine, rights};
 
 use super::finding::Finding;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use ldplayer_emulate::stock::{Kind, Process, StockServer, StockSettings};
-use ldplayer_net::netns;
+use ldplayer_net::settings;
 use ldplayer_trace::Recording;
 
 use super::Args;
@@ -99,7 +99,7 @@ fn unbound(args: &Args, socket: &Path) -> StockServer {
     Kind::UNBOUND.with(StockSettings {
         root_hints: own(&args.root_hints),
         trust_anchor: own(&args.trust_anchor),
-        ipv6: netns::has_ipv6(),
+        ipv6: settings::has_ipv6(),
         extra,
         ..StockSettings::default()
     })

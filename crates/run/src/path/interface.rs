@@ -10,7 +10,7 @@ use ldplayer_net::packets::Interface;
 use ldplayer_replay::{NextHop, OnLink, Packets, Path, Reference, Sources, Targets};
 
 use crate::error::RunError;
-use crate::spec::RunSpec;
+use crate::keys::RunSpec;
 use crate::{link, path};
 
 /// Octets of the longest packet that every link must carry: of IPv4, what every host must take (RFC 791 section 3.1) …

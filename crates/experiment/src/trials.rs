@@ -1,62 +1,19 @@
 //! Makes the trials of all cells in turn, one of each unfinished search at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 
 use ldplayer_results::read_document;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Find;
-use super::outcome::{Ended, GoalResult};
-use super::search::{Intended, Search, Took};
 use crate::error::ExperimentError;
-use crate::execute::{Maker, Making, Position};
+use crate::find::{Discarded, Ended, Find, Intended, Search, SearchRecord, Took, TrialRecord};
+use crate::maker::{Maker, Making};
 use crate::record::{Record, RunRecord, RunState};
+use crate::watcher::Position;
 
 /// The directory of a run's rows.
 const ROWS: &str = "queries";
-
-/// What a run was a trial of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TrialRecord {
-    /// Intended load.
-    pub load: u64,
-    /// Trial duration in seconds.
-    pub duration_s: f64,
-}
-
-/// Trials at a load that did not count, for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Discarded {
-    /// The intended load.
-    pub load: u64,
-    /// How many there were.
-    pub trials: u64,
-    /// Whether a goal was missed in them: a failure that is not held against the server.
-    pub missed: bool,
-    /// Why they do not count.
-    pub reason: String,
-}
-
-/// What a search found for one goal in one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SearchRecord {
-    /// The cell's name.
-    pub cell: String,
-    /// The keys of the matrix with its values.
-    pub keys: BTreeMap<String, String>,
-    /// The unit of the loads.
-    pub unit: String,
-    /// Seconds that all trials of the cell took, with all around them.
-    pub took_s: f64,
-    /// Trials of the cell that did not count.
-    #[serde(default)]
-    pub discarded: Vec<Discarded>,
-    /// What was found.
-    #[serde(flatten)]
-    pub result: GoalResult,
-}
 
 /// Searches in all cells. Trials that an earlier call made are taken as they are, in their order.
 pub(crate) fn search_all(maker: &mut Maker<'_>, find: &Find, record: &mut Record) -> Result<(), ExperimentError> {

@@ -1,63 +1,19 @@
 //! Handles the loss of an agent during a run.
 
-use std::fmt;
-use std::str::FromStr;
-
 use ldplayer_run::Observer;
-use serde::{Deserialize, Serialize};
 
-use crate::director::{Directing, look_at};
+use super::{Directing, look_at};
 use crate::error::ClusterError;
 use crate::gather::spare;
 use crate::member::{LOST_AFTER, Member};
 use crate::message::{Ask, FeedPart, Hello};
+use crate::order::OnLoss;
 
 /// Lead time of a takeover: the new agent must have read its first queries by then.
 const TAKEOVER_NS: i64 = 3_000_000_000;
 
 /// First seat number of feeders that replace lost ones, so that seats stay unique.
 const FEEDERS: u32 = 1 << 20;
-
-/// What to do when an agent is lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnLoss {
-    /// The others stop; what they have measured is the result.
-    #[default]
-    Stop,
-    /// The others continue.
-    Continue,
-    /// Another agent takes over its clients: a free one, or else the one with the fewest shares.
-    Reassign,
-}
-
-/// An unknown value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown value `{0}`: use stop, continue or reassign")]
-pub struct UnknownPolicy(String);
-
-impl FromStr for OnLoss {
-    type Err = UnknownPolicy;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "stop" => Ok(Self::Stop),
-            "continue" => Ok(Self::Continue),
-            "reassign" => Ok(Self::Reassign),
-            other => Err(UnknownPolicy(other.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for OnLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Stop => "stop",
-            Self::Continue => "continue",
-            Self::Reassign => "reassign",
-        })
-    }
-}
 
 impl Directing<'_> {
     /// Handles the loss of an agent.
