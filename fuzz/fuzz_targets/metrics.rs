@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 
-use ldplayer_results::metrics::{Latencies, Listener, Snapshot};
+use ldplayer_report::metrics::{Latencies, Listener, Snapshot};
 use libfuzzer_sys::fuzz_target;
 
 /// An endpoint for as long as the process lives.

@@ -1,7 +1,8 @@
 //! Rows and telemetry of a run directory that may come from a stranger: any octets are a report, or an error of one line.
 #![no_main]
 
-use ldplayer_results::{Document, ResultsError, RunReport, Selection, rewrite_page};
+use ldplayer_report::rewrite_page;
+use ldplayer_results::{Document, ResultsError, RunReport, Selection};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

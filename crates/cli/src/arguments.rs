@@ -17,12 +17,12 @@ pub fn given() -> Vec<String> {
     std::env::args_os().map(|argument| without_userinfo(&argument.to_string_lossy())).collect()
 }
 
-/// Prints help or the version where that was asked for, and otherwise what is wrong. Returns the exit status.
+/// Prints help or version if asked for, and otherwise the error. Returns the exit status.
 pub fn explain(error: &Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             match error.print().and_then(|()| printing::stdout().flush()) {
-                // A reader who has gone has read what they wanted.
+                // A closed pipe is not an error: the reader has seen enough.
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                     tell!("ldplayer: {}", printing::of_stdout(error));
                     ExitCode::from(BAD_INPUT)

@@ -68,7 +68,7 @@ pub fn overwrite(line: impl Display) {
     let _ = write!(io::stderr().lock(), "\r{}\x1b[K", Printable(line));
 }
 
-/// Writes to standard output. A reader who has gone has read what they wanted.
+/// Writes to standard output. A closed pipe is not an error.
 pub fn to_stdout(text: Arguments<'_>) -> io::Result<()> {
     unless_gone(stdout(), text)
 }
@@ -148,7 +148,7 @@ fn colour_line(line: &str) -> String {
     })
 }
 
-/// The path as a URL (RFC 8089): what is not plain in a URL is escaped.
+/// The path as a URL (RFC 8089), with special characters escaped.
 pub fn file_url(path: &Path) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt;

@@ -227,7 +227,7 @@ fn answers_of_two_servers_are_compared_over_every_transport() {
         let found = compared(&run);
         assert_eq!((&found["match"], &found["changed"]), (&(QUERIES - 2).into(), &2.into()), "{transport}: {run}");
         assert_eq!(found["again"], serde_json::json!({"asked": 2, "flapped": 0, "confirmed": 2, "left_out": 0}));
-        // The queries to the other server are none of the run.
+        // The queries to the other server do not belong to the run.
         let queries = &run["summary"]["queries"];
         assert_eq!(
             (&queries["trace"], &queries["sent"], &queries["stray"]),

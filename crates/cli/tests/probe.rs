@@ -1,4 +1,4 @@
-//! The question that `ldplayer replay` asks each server before a run: what it says, and that it is none of the run.
+//! The question that `ldplayer replay` asks each server before a run: its messages, and that the run does not count it.
 
 use std::fs;
 use std::io::Read;

@@ -103,7 +103,7 @@ fn what_a_server_loses_is_counted_as_its() {
     let server = &over_udp["summary"]["telemetry"]["server"];
     assert!(server["udp_drops"].as_u64() >= Some(50) && server["udp_drops"].as_u64() < Some(80), "{server}");
     assert!(server["udp_receive_buffer_errors"].as_u64() >= Some(50), "{server}");
-    // Whose they are is said, and they are none of the replay's.
+    // They are told apart from the replay's own.
     assert_eq!(over_udp["summary"]["responses"]["receive_drops"], 0);
     let warnings = over_udp["warnings"].as_array().unwrap();
     let told = warnings.iter().find(|warning| warning["code"] == "host_drops").expect("a warning");

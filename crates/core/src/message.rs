@@ -69,7 +69,7 @@ impl Question<'_> {
 enum Broken {
     /// It ends before.
     Short,
-    /// A label of a type that there is none of (RFC 1035 §4.1.4).
+    /// A label of an unassigned type (RFC 1035 §4.1.4).
     Label,
 }
 

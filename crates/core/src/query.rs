@@ -61,7 +61,7 @@ impl Expected {
         }
     }
 
-    /// Whether the query is none of the run, but goes to the server that another one is compared with.
+    /// Whether the query is not one of the run, but goes to the reference server.
     pub const fn is_reference(&self) -> bool {
         matches!(self, Self::Pair(Pair { is_reference: true, .. }))
     }

@@ -12,13 +12,13 @@
 mod checksum;
 mod counts;
 mod forwarder;
-#[cfg(test)]
-mod made;
 mod packet;
 mod proxy;
 mod rewrite;
 mod routes;
 mod tap;
+#[cfg(test)]
+mod test_packet;
 
 use std::net::IpAddr;
 

@@ -85,7 +85,9 @@ pub use file::Experiment;
 pub use generate::Generate;
 pub use overview::overview;
 pub use plan::{Estimate, MANY_RUNS, Plan, Slot, order};
-pub use ratio::{MAX_CLIENTS, MAX_QUERIES, Made, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
+pub use ratio::{
+    FinishedStudy, MAX_CLIENTS, MAX_QUERIES, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio,
+};
 pub use record::{AxisRecord, CellRecord, Record, RunRecord, RunState, Verdicts, Workspace};
 pub use servers::ServerTable;
 pub use stage::{Link, Signing, Stage};

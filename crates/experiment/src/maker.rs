@@ -13,7 +13,7 @@ use rustix::fs::statvfs;
 
 use crate::certificate::{self, Certificate};
 use crate::error::ExperimentError;
-use crate::place::{self, Found, PlaceError};
+use crate::place::{self, PlaceError, RunEnvironment};
 use crate::plan::{Plan, Slot};
 use crate::record::{Record, RunRecord, RunState, Verdicts};
 use crate::started::Needs;
@@ -160,7 +160,7 @@ impl Maker<'_> {
 }
 
 /// The run with the address of the started server.
-fn aimed(mut spec: RunSpec, found: &Found, needs: &Needs) -> RunSpec {
+fn aimed(mut spec: RunSpec, found: &RunEnvironment, needs: &Needs) -> RunSpec {
     if found.servers.is_empty() {
         return spec;
     }

@@ -33,7 +33,7 @@ pub(crate) enum PlaceError {
 
 /// The environment of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct RunEnvironment {
     /// The address of the server; `None` if the run's own keys give it.
     pub servers: Vec<SocketAddr>,
     /// The server's main process.
@@ -41,7 +41,7 @@ pub(crate) struct Found {
 }
 
 /// The result of a run, and the error of a server that died.
-pub(crate) type Made<T> = Result<(T, Option<String>), PlaceError>;
+pub(crate) type PlaceResult<T> = Result<(T, Option<String>), PlaceError>;
 
 /// Makes a run at its place. Servers, namespaces and wire are gone on return; server logs are kept in `logs`.
 ///
@@ -51,18 +51,18 @@ pub(crate) fn make<T: Send>(
     needs: &Needs,
     spec: &RunSpec,
     logs: &Path,
-    run: impl FnOnce(&Found) -> T + Send,
-) -> Made<T> {
+    run: impl FnOnce(&RunEnvironment) -> T + Send,
+) -> PlaceResult<T> {
     let place = Place { stage, needs, logs, packets: spec.needs_link() };
     match (&stage.link, stage.is_ours(), stage.resolves()) {
-        (_, false, _) => aside(|| Ok((run(&Found::default()), None))),
+        (_, false, _) => aside(|| Ok((run(&RunEnvironment::default()), None))),
         (None, true, false) => place.alone(run),
         _ => place.wired(spec.seed, run),
     }
 }
 
 /// Runs work on a new thread, so that a namespace entered by it ends with it.
-fn aside<T: Send>(work: impl FnOnce() -> Made<T> + Send) -> Made<T> {
+fn aside<T: Send>(work: impl FnOnce() -> PlaceResult<T> + Send) -> PlaceResult<T> {
     thread::scope(|scope| {
         let aside = scope.spawn(work);
         aside.join().unwrap_or_else(|_| Err(io::Error::other("panicked").into()))
@@ -79,7 +79,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     /// On loopback, in a namespace in which every address is local.
-    fn alone<T: Send>(&self, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
+    fn alone<T: Send>(&self, run: impl FnOnce(&RunEnvironment) -> T + Send) -> PlaceResult<T> {
         aside(|| {
             let (_namespace, addresses) = self.enter()?;
             self.with_servers(&addresses, |found| Ok(run(found)))
@@ -99,7 +99,7 @@ impl Place<'_> {
     }
 
     /// On the hosts of a testbed: clients, the server and, for resolvers, the Internet.
-    fn wired<T: Send>(&self, seed: u64, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
+    fn wired<T: Send>(&self, seed: u64, run: impl FnOnce(&RunEnvironment) -> T + Send) -> PlaceResult<T> {
         let mut plan = Plan { seed, ..Plan::default() };
         if let Some(link) = &self.stage.link {
             plan.paths = link.paths().map_err(PlaceError::Link)?;
@@ -124,19 +124,28 @@ impl Place<'_> {
         made
     }
 
-    fn on_server<T: Send>(&self, testbed: &Testbed, plan: &Plan, run: impl FnOnce(&Found) -> T + Send) -> Made<T> {
+    fn on_server<T: Send>(
+        &self,
+        testbed: &Testbed,
+        plan: &Plan,
+        run: impl FnOnce(&RunEnvironment) -> T + Send,
+    ) -> PlaceResult<T> {
         let ips = &plan.hosts[usize::from(RESOLVER.0)].addresses;
         testbed.run("resolver", || self.with_servers(ips, |found| Ok(testbed.run("clients", || run(found))?)))?
     }
 
     /// Starts the servers on this thread's host, and ends them after the run.
-    fn with_servers<T>(&self, ips: &[IpAddr], run: impl FnOnce(&Found) -> Result<T, PlaceError>) -> Made<T> {
+    fn with_servers<T>(
+        &self,
+        ips: &[IpAddr],
+        run: impl FnOnce(&RunEnvironment) -> Result<T, PlaceError>,
+    ) -> PlaceResult<T> {
         let ips: Vec<IpAddr> = ips.iter().copied().filter(|ip| ip.is_ipv4() || has_ipv6()).collect();
         let name = self.stage.server.as_ref().map_or_else(String::new, |server| server.name.clone());
         let failed = |source| PlaceError::Server { name, source };
         let mut started = Started::start(self.stage, self.needs, &ips).map_err(failed)?;
         let servers = ips.iter().map(|ip| SocketAddr::new(*ip, 53)).collect();
-        let made = run(&Found { servers, watched: started.watched(self.stage) });
+        let made = run(&RunEnvironment { servers, watched: started.watched(self.stage) });
         let fallen = started.fallen();
         started.keep(self.logs);
         Ok((made?, fallen))

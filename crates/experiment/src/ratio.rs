@@ -144,7 +144,7 @@ impl RatioError {
 
 /// The result of a study.
 #[derive(Debug)]
-pub struct Made {
+pub struct FinishedStudy {
     /// Its figures, which are also written to the directory.
     pub study: Study,
     /// Whether it was interrupted.
@@ -165,7 +165,7 @@ pub fn make_ratio(
     replace: bool,
     command_line: &[String],
     watcher: &mut dyn RatioWatcher,
-) -> Result<Made, RatioError> {
+) -> Result<FinishedStudy, RatioError> {
     check(plan)?;
     let servers = targets(&plan.servers)?;
     let earlier = output.join(FIGURES);
@@ -194,7 +194,7 @@ pub fn make_ratio(
     };
     let study = Study::new(about, lines);
     ldplayer_report::ratio::write(&study, output)?;
-    Ok(Made { study, is_interrupted })
+    Ok(FinishedStudy { study, is_interrupted })
 }
 
 fn check(plan: &RatioPlan) -> Result<(), RatioError> {

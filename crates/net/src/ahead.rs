@@ -3,8 +3,8 @@
 /// Octets that memory gives at once.
 const LINE: usize = 64;
 
-/// Begins to fetch values into the caches, `octets` of them at most, and does not wait for them. Nothing changes but the time that
-/// reading them takes. Where the processor is none of x86-64 it is not told.
+/// Begins to fetch values into the caches, `octets` of them at most, and does not wait for them. Nothing changes but the time that reading
+/// them takes. A no-op on other processors than x86-64.
 #[inline]
 pub fn fetch<T>(values: &[T], octets: usize) {
     let octets = size_of_val(values).min(octets);

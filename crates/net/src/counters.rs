@@ -141,7 +141,7 @@ impl Files {
     }
 }
 
-/// A figure of both families. Without IPv6 the kernel has none of it, so that IPv4's is all there is; without IPv4's, none is known.
+/// A figure of both families. Without IPv6, it is the IPv4 figure alone; without the IPv4 figure, it is `None`.
 fn sum(v4: Option<u64>, v6: Option<u64>) -> Option<u64> {
     v4?.checked_add(v6.unwrap_or(0))
 }

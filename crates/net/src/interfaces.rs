@@ -51,8 +51,7 @@ fn has_leaf(routes: &str, address: Ipv4Addr) -> bool {
     routes.lines().any(|line| line.trim() == leaf)
 }
 
-/// Packets that the kernel dropped on their way out of an interface of the calling thread's namespace; 0 where there is none of
-/// that name.
+/// Packets that the kernel dropped on their way out of an interface of the calling thread's namespace; 0 if there is no such interface.
 pub fn dropped_at(name: &str) -> u64 {
     parse_dropped_at(&fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default(), name)
 }

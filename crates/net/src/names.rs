@@ -1,10 +1,10 @@
 //! A mount namespace that replaces the host's name resolution by given name servers.
 //!
-//! A network namespace keeps packets in. A program may still be told addresses by the files of the host, and by its name services,
-//! whose sockets are files that any network namespace reaches. Here `/etc/resolv.conf` and `/etc/hosts` are others,
-//! `/etc/nsswitch.conf` asks for hosts in files and in the DNS only, folders of name services are empty, and so is every other
-//! socket that a program outside has below `/run`. Files on disk are not changed: what is seen instead is in memory, and is gone
-//! with the last process in the namespace.
+//! A network namespace keeps packets in. A program can still resolve names through files of the host, and through its name services, whose
+//! sockets are files and can be reached from any network namespace. Here `/etc/resolv.conf` and `/etc/hosts` are others,
+//! `/etc/nsswitch.conf` asks for hosts in files and in the DNS only, folders of name services are empty, and so is every other socket that
+//! a program outside has below `/run`. Files on disk are not changed: what is seen instead is in memory, and is gone with the last process
+//! in the namespace.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -22,8 +22,8 @@ use rustix::thread::UnshareFlags;
 
 /// Where the kernel lists the sockets of the network namespace that the calling thread is in.
 const SOCKETS: &str = "/proc/thread-self/net/unix";
-/// Folders of name services, below a folder of what runs: nscd, systemd-resolved and -machined, Avahi and mDNSResponder (mDNS),
-/// nslcd (LDAP), SSSD, winbindd (WINS), and the system's D-Bus, by which some of them are asked.
+/// Folders of name services in the folder for runtime files: nscd, systemd-resolved and -machined, Avahi and mDNSResponder (mDNS), nslcd
+/// (LDAP), SSSD, winbindd (WINS), and the system's D-Bus, through which programs query some of them.
 const SERVICES: [&str; 11] = [
     "nscd",
     "systemd/resolve",
@@ -226,7 +226,7 @@ fn sockets(list: &str, folders: &BTreeSet<PathBuf>, kept: Option<&Path>) -> BTre
     paths.filter(|path| is_running(path) && !is_hidden(path) && !is_kept(path)).map(str::to_owned).collect()
 }
 
-/// The path behind seven fields; none of a socket without one, or with one that is no file's.
+/// The path, which is the eighth field; `None` for unnamed and abstract sockets.
 fn socket_path(line: &str) -> Option<&str> {
     let mut rest = line;
     for _ in 0..7 {

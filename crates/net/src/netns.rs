@@ -101,8 +101,8 @@ fn is_claimed() -> bool {
     Netlink::open().and_then(|netlink| netlink.is_claimed()).unwrap_or(false)
 }
 
-/// Whether this program made the current namespace such that every address of the families that this kernel has is local: a program
-/// may send from it and gets what is sent to it.
+/// Whether this program made the current namespace and every address of the kernel's families is local in it: a program can send from any
+/// address and receives what is sent to it.
 pub fn has_any_ip() -> bool {
     if !is_claimed() {
         return false;

@@ -17,7 +17,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// A new file for a path, in whose directory it is.
+    /// Creates a temporary file in the directory of `path`.
     ///
     /// # Errors
     /// What stands at the path is a link, or the system refuses a file there.

@@ -13,8 +13,8 @@ use std::str::FromStr;
 pub enum Precision {
     /// Sleep only: as late as the kernel wakes the thread.
     Low,
-    /// Sleep, then spin through an adaptive guard: at most about half a core for a schedule; for traffic nothing while there is
-    /// none, and a core while there is much.
+    /// Sleep, then spin for an adaptive time: at most about half a core for a schedule; for traffic nothing while idle and up to a core
+    /// under load.
     #[default]
     Normal,
     /// Spin always: one core for each worker.
@@ -79,7 +79,7 @@ const NARROW: i64 = 1_000;
 const PERIOD: i64 = 20_000_000;
 /// Share of the time that may be spent spinning, in percent.
 const BUDGET: i64 = 15;
-/// So long after a packet traffic stays awake, in nanoseconds: some times what a wake-up costs.
+/// How long a pace for traffic spins after a packet, in nanoseconds: several times the cost of a wake-up.
 const LINGER: i64 = 300_000;
 
 /// The adaptive guard of one thread.

@@ -2,8 +2,8 @@
 //!
 //! Processes are found anew for each sample, so that forks are in it from the sample after. One that was seen once stays in it while it
 //! lives, also when its parent ends and it becomes the child of another. What a process used is kept when it ends: by its parent, which the
-//! kernel adds it to when it is waited for, or else here. So the sums never fall. Not known is what children used that came and
-//! went between two samples and that nobody waited for; nor the context switches of threads that did.
+//! kernel adds it to when it is waited for, or else here. So the sums never fall. Usage of children that start and end between two samples
+//! without being waited for is missed, and so are the context switches of such threads.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,8 @@ use crate::process;
 use crate::usage::{self, Cost, ProcessStat, Storage, Switches};
 use crate::watched::Watched;
 
-/// Threads whose context switches are read for a sample at most; of more of them, nothing is told: reading one takes about 10 µs.
+/// Maximum number of threads whose context switches are read for a sample; with more threads the figure is missing, since reading one takes
+/// about 10 µs.
 const MOST_THREADS: u64 = 1_024;
 /// How much less than a child used its parent may seem to have gained by waiting for it: user and system time are each cut to ticks.
 const TICKS: f64 = 2.0;
@@ -24,11 +25,11 @@ const TICKS: f64 = 2.0;
 #[derive(Debug)]
 pub struct Processes {
     watched: Watched,
-    /// When the named process started: a later one of its number is none of ours.
+    /// Start time of the named process, to recognize another process that reuses its number.
     started: Option<u64>,
     seen: HashMap<u32, Seen>,
     gone: Gone,
-    /// The most processor time that was told: what a child used is cut to ticks once its parent has waited for it.
+    /// The largest processor time read so far: the kernel rounds a child's usage down to ticks once its parent has waited for it.
     told_s: f64,
     too_many_threads: bool,
 }
@@ -71,7 +72,7 @@ pub struct Usage {
 pub struct Network {
     /// One of the processes in it.
     pub pid: u32,
-    /// Whether it is another one than that of the calling thread.
+    /// Whether it differs from that of the calling thread.
     pub is_foreign: bool,
 }
 
@@ -85,7 +86,7 @@ impl Processes {
         Self { watched, started, seen: HashMap::new(), gone: Gone::default(), told_s: 0.0, too_many_threads: false }
     }
 
-    /// What they use now; `None` when none of them is left.
+    /// Their current usage; `None` if all have ended.
     pub fn sample(&mut self) -> Option<Usage> {
         let stats: HashMap<u32, ProcessStat> =
             self.find().into_iter().filter_map(|pid| Some((pid, usage::stat(pid)?))).collect();
@@ -111,16 +112,16 @@ impl Processes {
         })
     }
 
-    /// Their proportional set size in bytes, which the kernel takes long to find out ([`usage::pss_bytes`]); `None` when it is not told of one of
-    /// those that the last sample saw, or there is none.
+    /// Their proportional set size in bytes, which takes the kernel long to compute ([`usage::pss_bytes`]); `None` if it cannot be read for
+    /// a process of the last sample, or there is no process.
     pub fn pss_bytes(&self) -> Option<u64> {
         let alive = self.seen.iter().filter(|(pid, seen)| !seen.stat.is_zombie && is_still(**pid, seen.stat.started));
         let sum = alive.map(|(&pid, _)| usage::pss_bytes(pid)).try_fold(0, |sum: u64, pss| Some(sum + pss?))?;
         (sum > 0).then_some(sum)
     }
 
-    /// The network namespace that those are in that the last sample saw. Where a named process is outside of the one that all others
-    /// share, as `ip netns exec` may be, that of the others. `None` where there is no such one, or they may not be looked at.
+    /// The network namespace of the processes in the last sample. If a named process (such as `ip netns exec`) is outside the namespace
+    /// that all others share, it is that of the others. `None` if they do not share one, or it cannot be read.
     pub fn network(&self) -> Option<Network> {
         let number = |pid: &u32| {
             // A thread of this process may have entered another one than its first thread, whose is at `/proc/PID`.
@@ -151,7 +152,7 @@ impl Processes {
     /// The processes now.
     fn find(&self) -> Vec<u32> {
         let root = self.root().filter(|&pid| self.started.is_some_and(|started| is_still(pid, started)));
-        // Who looks on is none of what is looked at, though it may be started by it or be in its unit.
+        // Excludes this process, which may have been started by the watched process or be in its unit.
         let own = std::process::id();
         match &self.watched {
             Watched::Unit(unit) => unit.processes().into_iter().filter(|&pid| pid != own).collect(),
@@ -183,7 +184,7 @@ impl Processes {
         let threads: HashMap<u32, Switches> = threads.into_iter().filter_map(read).collect();
         let ended = before.threads.iter().filter(|(thread, _)| !threads.contains_key(thread));
         ended.for_each(|(_, switches)| self.gone.switches.add(switches));
-        // A zombie tells nothing any more; what it told last still holds.
+        // A zombie has no figures any more; its last ones still hold.
         Seen { stat, threads, storage: usage::storage(pid).or(before.storage.filter(|_| stat.is_zombie)) }
     }
 

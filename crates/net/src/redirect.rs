@@ -5,7 +5,7 @@ use std::io;
 use crate::netlink::{CREATE_NEW, Netlink, REQUEST_ACK, RTM_NEWQDISC, TCA_KIND, attribute};
 
 const RTM_NEWTFILTER: u16 = 44;
-/// Where filters are asked before a device's own queue, and of these places that of what leaves (linux/pkt_sched.h).
+/// Parent handle of egress filters, which run before a device's own queue (linux/pkt_sched.h).
 const TC_H_CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 const EGRESS: u32 = 0xffff_fff3;
@@ -55,7 +55,7 @@ fn everything(action: &[u8]) -> Vec<u8> {
     options
 }
 
-/// A `mirred` action: struct tc_mirred is five fields that all actions have, of which the third is what becomes of the packet, and two of its own.
+/// A `mirred` action: `struct tc_mirred` has the five fields of all actions (the third is the verdict), then two of its own.
 fn redirection(to: u32) -> Vec<u8> {
     let parameters = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, to];
     let mut options = Vec::new();

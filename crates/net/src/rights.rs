@@ -53,8 +53,8 @@ pub fn ensure_rights() -> Result<bool, NetError> {
     Ok(true)
 }
 
-/// Moves this process into the user namespace of another one, as whose owner it becomes root there. It must be the only
-/// thread of its process. Returns false, and does nothing, when it is in there already.
+/// Moves this process into the user namespace of another process of the same owner, where it becomes root. It must be the only thread of
+/// its process. Returns false, and does nothing, when it is in there already.
 ///
 /// # Errors
 /// When the process is not there, or another user made the namespace.

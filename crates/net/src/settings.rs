@@ -7,8 +7,8 @@ use rustix::net::{AddressFamily, SocketType, socket};
 
 use crate::limits;
 
-/// Kernel settings of the new namespace: what sending from any address, and much of it, needs; and what it is like
-/// without. None of them decides whether addresses are local, which is tried afterwards.
+/// Kernel settings of the new namespace that sending much from any address needs, each with its value and with what happens without it.
+/// None of them decides whether addresses are local, which is tested afterwards.
 const SETTINGS: [(&str, &str, &str); 8] = [
     ("net.ipv6.conf.all.disable_ipv6", "0", "IPv6 may be off"),
     ("net.ipv4.conf.all.rp_filter", "0", "answers may be dropped because of their source address"),

@@ -1,7 +1,7 @@
 //! Signals as flags: SIGINT and SIGTERM stop, a second one stops at once, SIGHUP reloads.
 //!
-//! The one place in which signals are caught. Flags are looked at by whoever works; nothing ends by itself but with
-//! [`Signals::catch_or_end`], for work that has nothing to lose.
+//! Only this module catches signals. Workers check the flags; a signal ends the process itself only with [`Signals::catch_or_end`], for
+//! work that has nothing to lose.
 
 use std::io;
 use std::sync::Arc;

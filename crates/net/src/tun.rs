@@ -39,7 +39,7 @@ pub enum TunError {
     },
 }
 
-/// One queue of a TUN device; the device goes when its last queue is dropped. Or that of a TAP device, whose packets are Ethernet frames.
+/// One queue of a TUN device, or of a TAP device, whose packets are Ethernet frames. The device is removed when its last queue is dropped.
 ///
 /// It belongs to the network namespace that the thread was in when it made the device, and stays usable from any other.
 #[derive(Debug)]

@@ -209,7 +209,7 @@ fn set_common(socket: &Socket, options: &UdpOptions) -> io::Result<()> {
     }
 }
 
-/// Lets the kernel stamp what a socket sends from now on, counted from 0 whether it was counted before or not.
+/// Has the kernel timestamp what the socket sends from now on, and restarts their numbers at 0.
 pub(crate) fn stamp_sends_from_zero(socket: &Socket) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
         | libc::SOF_TIMESTAMPING_SOFTWARE

@@ -16,7 +16,7 @@ pub struct ProcessStat {
     pub is_zombie: bool,
     /// What all its threads used, ended ones included.
     pub own: Cost,
-    /// What its children used that ended and were waited for, with those of theirs.
+    /// Usage of ended children that were waited for, with their own children.
     pub children: Cost,
     /// Threads.
     pub threads: u64,
@@ -69,7 +69,7 @@ pub struct Switches {
     pub involuntary: u64,
 }
 
-/// Bytes that a process moved from and to storage; those of sockets are not in it.
+/// Bytes that a process read from and wrote to storage, without sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
     /// Fetched from storage.

@@ -36,13 +36,13 @@ use crate::wiring::{self, TABLE_WIRE};
 
 /// The interface on which the frames of clients are sent, and received.
 pub const CLIENTS: &str = "clients0";
-/// The TAP device by which frames of clients arrive at the host without a way through the link, where the kernel has all that this needs.
+/// The TAP device through which clients' frames reach the host without crossing the link, if the kernel supports it.
 pub const QUERIES: &str = "queries0";
-/// The interface by which what the server sends leaves, where the kernel has one for it.
+/// The interface through which the server's packets leave, if the kernel has a device for it.
 pub const ANSWERS: &str = "answers0";
 /// The kind of interfaces that drop all they are given, and do not tell the sender so. The kernel may load a module for it.
 const SINK: &str = "dummy";
-/// Another kind that does, where there is none of the first. Its module would give the host two more interfaces when it is loaded.
+/// The kind to use if the kernel lacks the first. Loading its module adds two more interfaces to the host.
 const OTHER_SINK: &str = "ifb";
 /// The MAC address of the host, on the link and on [`QUERIES`].
 pub const HOST_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 1];
@@ -86,14 +86,13 @@ pub fn is_here() -> bool {
     interfaces::has_only(&[DEVICE, CLIENTS], &[ANSWERS, QUERIES])
 }
 
-/// The name of the TAP device by which frames of clients may arrive, if the link of the network namespace of the calling thread has one that is
-/// up. One program at a time can have its queue ([`Tun::open_tap`]).
+/// The name of the TAP device through which clients' frames may arrive, if the calling thread's network namespace has one that is up. Only
+/// one program at a time can open its queue ([`Tun::open_tap`]).
 pub fn queries() -> Option<&'static str> {
     is_up(QUERIES).then_some(QUERIES)
 }
 
-/// The name of the interface by which what the server sends leaves, if the link of the network namespace of the calling thread has one
-/// that is up.
+/// The name of the interface through which the server's packets leave, if the calling thread's network namespace has one that is up.
 pub fn answers() -> Option<&'static str> {
     is_up(ANSWERS).then_some(ANSWERS)
 }
@@ -207,7 +206,8 @@ fn bring_up_tap(netlink: &Netlink, mtu: u16, host: u32) -> io::Result<u32> {
     Ok(index)
 }
 
-/// Makes the interface by which the server's frames leave, and returns its index; none where the kernel has nothing for it.
+/// Creates the interface through which the server's frames leave, and returns its index; `None` if the kernel lacks the device kinds for
+/// it.
 fn add_sink(netlink: &Netlink, mtu: u16) -> Option<u32> {
     let add = |kind| netlink.add_interface(kind, ANSWERS, ANSWERS_MAC);
     add(SINK).or_else(|error| if needs_no_module(OTHER_SINK) { add(OTHER_SINK) } else { Err(error) }).ok()?;

@@ -1,4 +1,4 @@
-//! Which queries were answered lately, so that a response that comes again is told from one that nobody waits for.
+//! Remembers recently answered queries, to tell a duplicate response from one that belongs to no query.
 
 /// Queries that are remembered.
 const REMEMBERED: usize = 1 << 14;

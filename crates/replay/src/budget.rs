@@ -47,7 +47,7 @@ impl Budget {
         self.spent > ALLOWANCE + self.extra + each * u64::from(queries.min(QUERIES))
     }
 
-    /// An answer of so many octets came to a query, for each of which there is so much.
+    /// A query was answered with so many octets; adds the allowance for each.
     pub const fn answer(&mut self, octets: usize, each: u64) {
         self.earn(each + 2 * octets as u64);
     }

@@ -78,7 +78,7 @@ pub trait Drain {
 pub struct RunStart {
     /// Run time 0 on CLOCK_MONOTONIC of this host, in nanoseconds.
     pub monotonic_ns: i64,
-    /// The wall clock at that moment, if several hosts agreed on it; `None` for that of this host.
+    /// The wall clock at that moment, if several hosts agreed on one; `None` to use this host's.
     pub wall: Option<TraceTime>,
 }
 

@@ -1,4 +1,4 @@
-//! The packets of a worker's clients without sockets of the kernel: frames that wait to leave, and those that arrived.
+//! The packet path of a worker: frames to be sent and received frames of clients without kernel sockets.
 //!
 //! ```text
 //!  query, QUIC packet, segment ──► put ──► (DelayedFrames) ──► FrameSender ──► flush ──► what has left
@@ -60,7 +60,7 @@ const EACH: usize = 4 * 1_664;
 /// Queries that may wait for their stamps.
 const UNSTAMPED: usize = 4_096;
 
-/// Why frames have no way. Exit status 3.
+/// Why the packet path cannot be opened. Exit status 3.
 #[derive(Debug, thiserror::Error)]
 pub enum FramesError {
     /// The interface cannot be used.
@@ -76,7 +76,7 @@ pub enum FramesError {
         /// The name of the interface.
         interface: String,
     },
-    /// The system lets this process not wait for neighbours.
+    /// Waiting for neighbour replies failed.
     #[error("cannot wait for neighbours: {0}")]
     Wait(io::Error),
 }
@@ -89,8 +89,8 @@ pub enum Cargo {
     Quic(Outgoing, u16),
 }
 
-/// Where a frame is that was put.
-pub enum Put<T> {
+/// Result of queueing a frame.
+pub enum Enqueued<T> {
     /// In the batch: [`Frames::flush`] tells when it has left.
     Queued,
     /// On the link, or lost there: for its client it has left, from this port.
@@ -106,9 +106,9 @@ pub struct Flushed {
     pub lost: usize,
 }
 
-/// Why a frame was not put into the batch.
+/// Why a frame was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unput {
+pub enum EnqueueError {
     /// The batch is full: flush first.
     Full,
     /// It cannot be sent.
@@ -118,24 +118,24 @@ pub enum Unput {
 /// A TAP device and its queue, which all workers share.
 type Tap = (Interface, Arc<Tun>);
 
-/// The way of one worker's frames.
+/// The packet path of one worker.
 pub struct Frames {
     sender: FrameSender,
-    /// What the frames in the sender carry, in their order; `None` for nothing that anybody waits for.
+    /// Contents of the queued frames, in order; `None` for segments, which report nothing.
     cargo: VecDeque<Option<Cargo>>,
     /// Queries that have left and wait for the kernel's stamp, each with the number of its frame and when it was submitted; `None` where
     /// stamps are not asked for.
     unstamped: Option<Unstamped>,
     rings: FrameRings,
-    /// The kernel has frames that it refused to send, as the interface is down, and nothing can take them back: no more are sent.
+    /// The kernel holds frames that it refused to send because the interface is down, and they cannot be taken back: no more are sent.
     is_stuck: bool,
     outward: Outward,
     inward: Inward,
-    /// The link to the servers, if it is not that of the interface alone.
+    /// The emulated link to the servers, if there is one.
     delayed: Option<Box<DelayedFrames>>,
     /// Connections over TCP.
     pub streams: FrameStreams,
-    /// Answers neighbours for as long as a worker's frames have a way.
+    /// Answers neighbours while any worker's packet path is open.
     _answering: Option<Arc<Answering>>,
 }
 
@@ -185,7 +185,7 @@ struct Outward {
 }
 
 impl Frames {
-    /// The way of one of several workers.
+    /// Opens the packet path of one worker.
     ///
     /// # Errors
     /// The interface cannot be used.
@@ -217,8 +217,8 @@ impl Frames {
         })
     }
 
-    /// The ways of all workers; none where clients have sockets. On a link with other hosts, neighbours are asked for, which takes three
-    /// seconds if one does not answer, and answered from now on.
+    /// Opens the packet path of each worker; empty if clients have sockets. On a link with other hosts, neighbours are asked for, which
+    /// takes three seconds if one does not answer, and answered from now on.
     ///
     /// # Errors
     /// The interface cannot be used, or a neighbour does not answer.
@@ -243,7 +243,7 @@ impl Frames {
         if self.is_stuck { 0 } else { self.sender.queued() }
     }
 
-    /// Whether frames cross a link to the servers that is not that of the interface alone.
+    /// Whether frames cross an emulated link to the servers.
     pub const fn is_delaying(&self) -> bool {
         self.delayed.is_some()
     }
@@ -262,55 +262,64 @@ impl Frames {
     ///
     /// # Errors
     /// The batch is full, or it cannot be sent.
-    pub fn put_query(&mut self, now: RunTime, slot: Slot, transmit: &Transmit<'_>) -> Result<Put<Slot>, Unput> {
+    pub fn put_query(
+        &mut self,
+        now: RunTime,
+        slot: Slot,
+        transmit: &Transmit<'_>,
+    ) -> Result<Enqueued<Slot>, EnqueueError> {
         self.check_sender()?;
-        let frame = self.sender.room().ok_or(Unput::Full)?;
+        let frame = self.sender.room().ok_or(EnqueueError::Full)?;
         let outward = &mut self.outward;
         let source = outward.source(transmit.source, transmit.server)?;
-        let port = outward.ports.of(transmit.socket, Carries::Dns).ok_or(Unput::Never(Reason::NoSource))?;
+        let port = outward.ports.of(transmit.socket, Carries::Dns).ok_or(EnqueueError::Never(Reason::NoSource))?;
         let message = (transmit.id.to_be_bytes(), &transmit.wire[2..]);
         let length = outward.template(transmit.server).write(frame, source, port, message);
-        let length = length.ok_or(Unput::Never(Reason::BadMessage))?;
+        let length = length.ok_or(EnqueueError::Never(Reason::BadMessage))?;
         if let Some(delayed) = &mut self.delayed {
             delayed.handle_frame(now, &ends_of_datagram(source, port, transmit.server), &frame[..length]);
-            return Ok(Put::Left(slot, port));
+            return Ok(Enqueued::Left(slot, port));
         }
         self.sender.commit(length);
         self.cargo.push_back(Some(Cargo::Query(slot, port)));
-        Ok(Put::Queued)
+        Ok(Enqueued::Queued)
     }
 
     /// Adds the frame of a QUIC packet at `now`.
     ///
     /// # Errors
     /// The packet, with why it was not added.
-    pub fn put_quic(&mut self, now: RunTime, outgoing: Outgoing) -> Result<Put<Outgoing>, (Outgoing, Unput)> {
+    pub fn put_quic(
+        &mut self,
+        now: RunTime,
+        outgoing: Outgoing,
+    ) -> Result<Enqueued<Outgoing>, (Outgoing, EnqueueError)> {
         match self.write_quic(now, &outgoing) {
             Ok((Some(length), port)) => {
                 self.sender.commit(length);
                 self.cargo.push_back(Some(Cargo::Quic(outgoing, port)));
-                Ok(Put::Queued)
+                Ok(Enqueued::Queued)
             }
-            Ok((None, port)) => Ok(Put::Left(outgoing, port)),
+            Ok((None, port)) => Ok(Enqueued::Left(outgoing, port)),
             Err(why) => Err((outgoing, why)),
         }
     }
 
-    const fn check_sender(&self) -> Result<(), Unput> {
-        if self.is_stuck { Err(Unput::Never(Reason::Unreachable)) } else { Ok(()) }
+    const fn check_sender(&self) -> Result<(), EnqueueError> {
+        if self.is_stuck { Err(EnqueueError::Never(Reason::Unreachable)) } else { Ok(()) }
     }
 
     /// Writes a QUIC packet into the batch's room; returns its length, unless the link has taken it, and its port.
-    fn write_quic(&mut self, now: RunTime, outgoing: &Outgoing) -> Result<(Option<usize>, u16), Unput> {
+    fn write_quic(&mut self, now: RunTime, outgoing: &Outgoing) -> Result<(Option<usize>, u16), EnqueueError> {
         self.check_sender()?;
-        let frame = self.sender.room().ok_or(Unput::Full)?;
+        let frame = self.sender.room().ok_or(EnqueueError::Full)?;
         let (outward, server) = (&self.outward, outgoing.server);
         let source = outward.source(outgoing.source, server)?;
         let carries = Carries::Quic(server.port());
-        let port = outward.ports.of(outgoing.socket, carries).ok_or(Unput::Never(Reason::NoSource))?;
+        let port = outward.ports.of(outgoing.socket, carries).ok_or(EnqueueError::Never(Reason::NoSource))?;
         let (from, to) = ((source, port), (server.ip(), server.port()));
         let length = frame::udp::write(frame, outward.links.to(server.ip()), from, to, &outgoing.octets);
-        let length = length.ok_or(Unput::Never(Reason::BadMessage))?;
+        let length = length.ok_or(EnqueueError::Never(Reason::BadMessage))?;
         let Some(delayed) = &mut self.delayed else { return Ok((Some(length), port)) };
         delayed.handle_frame(now, &ends_of_datagram(source, port, server), &frame[..length]);
         Ok((None, port))
@@ -422,8 +431,8 @@ impl fmt::Debug for Frames {
 
 impl Outward {
     /// The address to send from.
-    fn source(&self, source: Option<IpAddr>, server: SocketAddr) -> Result<IpAddr, Unput> {
-        usable(source.unwrap_or(self.nobody[usize::from(server.is_ipv6())])).map_err(Unput::Never)
+    fn source(&self, source: Option<IpAddr>, server: SocketAddr) -> Result<IpAddr, EnqueueError> {
+        usable(source.unwrap_or(self.nobody[usize::from(server.is_ipv6())])).map_err(EnqueueError::Never)
     }
 
     fn template(&mut self, server: SocketAddr) -> &QueryTemplate {
@@ -437,7 +446,7 @@ fn ends_of_datagram(source: IpAddr, port: u16, server: SocketAddr) -> Ends {
     Ends { from: (source, port), to: (server.ip(), server.port()), protocol: ip::UDP }
 }
 
-/// Takes the queue of the TAP device by which frames may leave; none where another program has it, or this one may not.
+/// Opens the queue of the TAP device through which frames may leave; `None` if another program has it, or this one lacks the right.
 fn open_tap(packets: &Packets) -> Option<Tap> {
     let name = packets.queries.as_deref().filter(|_| packets.sender == SenderKind::Packet)?;
     Some((Interface::find(name).ok()?, Arc::new(Tun::open_tap(name).ok()?)))

@@ -1,4 +1,4 @@
-//! Query IDs that whoever has seen some of them cannot foresee: a permutation of counters by a key of this process.
+//! Unpredictable query IDs: a permutation of counters by a key of this process.
 //!
 //! Counters count up, so that the next one is nearly always free and next to the last one in tables; what is sent is what the permutation
 //! makes of them. It is a Feistel network of four rounds on 16 bits, whose round functions are tables filled by a keyed hash.

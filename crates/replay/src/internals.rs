@@ -77,7 +77,7 @@ pub fn doq_query(wire: &[u8], block: u16) -> Vec<u8> {
     doq::compose(wire, block).0.to_vec()
 }
 
-/// The body of a response over HTTP/3 that comes in pieces, or that it is none.
+/// The body of a response over HTTP/3, which arrives in pieces, or the fault in it.
 ///
 /// # Errors
 /// The code of the fault, and whether it ends the connection.

@@ -134,7 +134,7 @@
 //! `quic.rs` is the machine of connections over QUIC, around that of
 //! quinn-proto: `quic/exchange.rs` (queries onto streams, answers off them), `quic/failure.rs` (why connections end) and
 //! `quic/tls.rs`, `quic/doq.rs` (what is on a stream), `quic/doh3.rs` and `quic/http3/` (requests, responses and control of
-//! HTTP/3); `doh.rs` is what requests of HTTP/2 and HTTP/3 are made of. `budget.rs` says what a server may send that answers no query, and `strays.rs` which of it has rows. `heard.rs`
+//! HTTP/3); `doh.rs` is what requests of HTTP/2 and HTTP/3 are made of. `budget.rs` says what a server may send that answers no query, and `strays.rs` which of it has rows. `response_sink.rs`
 //! compares responses and keeps them; `slab.rs` holds what is on its way, threaded on lists that are sorted by deadline. It knows
 //! neither files nor Parquet: queries come from a `Feed` and outcomes go to a `Drain`.
 
@@ -147,7 +147,6 @@ mod counts;
 mod doh;
 mod engine;
 mod frames;
-mod heard;
 mod ids;
 #[doc(hidden)]
 pub mod internals;
@@ -157,6 +156,7 @@ mod padding;
 mod path;
 mod pending;
 mod quic;
+mod response_sink;
 mod route;
 mod settings;
 mod slab;

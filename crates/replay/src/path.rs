@@ -24,18 +24,18 @@ pub enum Path {
 pub struct Packets {
     /// Its name in the network namespace of the workers.
     pub interface: String,
-    /// The name of the interface by which the host sends to clients, if it is another.
+    /// The name of the interface through which the host sends to clients, if it is another one.
     pub answers: Option<String>,
-    /// The name of the TAP device by which frames arrive at the host without the interface, if there is one and its queue is free. Not by
-    /// AF_XDP, nor where frames are stamped.
+    /// The name of the TAP device through which frames reach the host without the interface, if there is one and its queue is free. Not
+    /// used with AF_XDP or send timestamps.
     pub queries: Option<String>,
     /// The MAC address that clients have.
     pub mac: Mac,
     /// Where frames to servers go.
     pub next_hop: NextHop,
-    /// The addresses, of IPv4 and of IPv6, of clients that have none of their own.
+    /// The IPv4 and IPv6 addresses used for clients without an address of their own.
     pub nobody: [IpAddr; 2],
-    /// By which kind of socket frames are sent.
+    /// Socket type used to send frames.
     pub sender: SenderKind,
     /// What the sender itself does to frames as a link would; `None` for nothing.
     pub link: Option<Box<LinkSpec>>,

@@ -39,8 +39,8 @@ pub use self::parked::ParkedSlot;
 pub use self::request::Request;
 use self::servers::Servers;
 use crate::counts::Counts;
-use crate::heard::Heard;
 use crate::matching::repeats_question;
+use crate::response_sink::ResponseSink;
 use crate::slab::{List, Slab, Slot};
 pub use crate::stage::Stage;
 use crate::strays::Strays;
@@ -157,7 +157,7 @@ pub struct ConnectionTable<C: Terms, R> {
     counts: Counts,
     strays: Strays,
     /// How responses are handled.
-    pub heard: Heard,
+    pub sink: ResponseSink,
     /// Connection counters.
     connection_counts: ConnectionCounts,
 }
@@ -184,7 +184,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
             outcomes: Vec::new(),
             counts: Counts::default(),
             strays: Strays::default(),
-            heard: Heard::default(),
+            sink: ResponseSink::default(),
             connection_counts: ConnectionCounts::default(),
         }
     }
@@ -559,7 +559,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         if !expected.is_reference() {
             self.counts.add(row.status);
         }
-        let judged = self.heard.judge(row, wire, expected, response);
+        let judged = self.sink.judge(row, wire, expected, response);
         self.outcomes.extend(judged);
     }
 

@@ -13,10 +13,10 @@ use ldplayer_core::{Expected, Message, Outcome, Query, Reason, RunTime, Status};
 
 use crate::answered::Answered;
 use crate::counts::Counts;
-use crate::heard::Heard;
 use crate::ids::Ids;
 use crate::matching::repeats_question;
 use crate::pending::Pending;
+use crate::response_sink::ResponseSink;
 use crate::route::{Route, SHARED_SOCKETS, SocketKey};
 use crate::slab::{List, Slab, Slot};
 use crate::stage::Stage;
@@ -89,7 +89,7 @@ pub struct Udp {
     counts: Counts,
     strays: Strays,
     /// How responses are handled.
-    pub heard: Heard,
+    pub sink: ResponseSink,
     /// Kernel send timestamps, if requested.
     stamps: Option<Stamps>,
 }
@@ -112,7 +112,7 @@ impl Udp {
             outcomes: Vec::new(),
             counts: Counts::default(),
             strays: Strays::default(),
-            heard: Heard::default(),
+            sink: ResponseSink::default(),
             stamps: None,
         }
     }
@@ -413,7 +413,7 @@ impl Udp {
         if !expected.is_reference() {
             self.counts.add(row.status);
         }
-        let judged = self.heard.judge(row, wire, expected, response);
+        let judged = self.sink.judge(row, wire, expected, response);
         self.outcomes.extend(judged);
     }
 

@@ -46,7 +46,7 @@ const SOON: i64 = 50_000;
 /// Maximum number of queries for connections that an unpaced replay takes at once: queries written together leave
 /// in one segment, and the number of segments limits an answered replay over connections.
 const STREAM_BATCH: usize = 64 << 10;
-/// So long before a query over UDP is due a spinning worker begins with it, in nanoseconds: finding its client's data, which is in no cache, and
+/// How early a spinning worker prepares a query over UDP, in nanoseconds: finding its client's data, which is not in the caches, and
 /// writing its packet takes most of that, and ten times as long without optimization.
 const AHEAD: i64 = if cfg!(debug_assertions) { 20_000 } else { 2_000 };
 /// How long a worker without a query waits before it checks its feed again, in nanoseconds.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::curves::{Curves, RunCurve};
 use ldplayer_results::ResultsError;
-use ldplayer_results::compare::{Comparison, Estimate, Kept, Side, estimate_of, quantities_of, unit, warned};
+use ldplayer_results::compare::{Comparison, Estimate, GateResult, Side, estimate_of, quantities_of, unit, warned};
 use ldplayer_results::words;
 
 /// Points of a curve over time.
@@ -40,7 +40,7 @@ pub struct Overview {
     /// Cells held against others.
     pub comparisons: Vec<Comparison>,
     /// What became of the gate.
-    pub gates: Vec<Kept>,
+    pub gates: Vec<GateResult>,
     /// Versions of servers by their names.
     pub versions: BTreeMap<String, String>,
     /// What was told of the experiment as a whole.

@@ -197,7 +197,7 @@ fn queries_lost_with_their_agent_are_accounted_for_and_fail_the_replay() {
     assert!(!check(&report, "accounting").unwrap().ok, "one is missing, and nobody says where it is");
 }
 
-/// Times of several hosts are worth no more than their clocks agree.
+/// Times of several hosts are only as good as their clocks agree.
 #[test]
 fn clocks_that_may_be_far_apart_fail_the_replay() {
     let place = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! What two runs were told, compared afterwards from the responses that both kept.
 
 mod disagreeing;
-mod kept;
+mod responses;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -11,7 +11,7 @@ use hashbrown::hash_map::Entry;
 use ldplayer_core::{Answer, Differs, Fingerprint, Ignore};
 
 pub use self::disagreeing::disagreeing;
-use self::kept::{Kept, Row};
+use self::responses::{KeptResponses, Row};
 use crate::error::ResultsError;
 use crate::model::AnswersCompared;
 use crate::store::RESPONSES;
@@ -40,7 +40,7 @@ fn compare_within(a: &Path, b: &Path, ignore: &Ignore, most: usize) -> Result<Op
     if !(a.exists() && b.exists()) {
         return Ok(None);
     }
-    let mut runs = [Side::new(Kept::open(&a)?), Side::new(Kept::open(&b)?)];
+    let mut runs = [Side::new(KeptResponses::open(&a)?), Side::new(KeptResponses::open(&b)?)];
     let mut counts = Counts::default();
     while runs.iter().any(|run| !run.ended) {
         // The run that is behind is read on, so that little waits.
@@ -59,7 +59,7 @@ fn compare_within(a: &Path, b: &Path, ignore: &Ignore, most: usize) -> Result<Op
 
 /// A run that is read.
 struct Side {
-    kept: Kept,
+    kept: KeptResponses,
     /// The last row of the trace that was reached.
     reached: u64,
     ended: bool,
@@ -69,7 +69,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(kept: Kept) -> Self {
+    fn new(kept: KeptResponses) -> Self {
         Self { kept, reached: 0, ended: false, waiting: HashMap::new(), rows: 0 }
     }
 

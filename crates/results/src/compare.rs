@@ -27,7 +27,7 @@ mod warned;
 mod words;
 
 pub use contrast::median;
-pub use gate::{Kept, Outcome, keep};
+pub use gate::{GateResult, Outcome, keep};
 pub use row::{Change, Estimate, Family, Row, Verdict};
 pub use sample::Scale;
 pub use warned::of_runs as warned;

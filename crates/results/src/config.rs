@@ -72,7 +72,7 @@ pub struct RunConfig {
     pub changed: Option<BTreeMap<String, Value>>,
 }
 
-/// A connection policy as far as it was used: what is about TLS is `null` where no encrypted transport was.
+/// The connection policy that was used; the TLS settings are `null` if no encrypted transport was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsedPolicy {
     /// The policy.

@@ -245,7 +245,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// A number in the longest unit of which it is a whole one; the last unit is that of the number.
+/// A number in the largest unit that divides it; the last unit is the number's own.
 fn whole(f: &mut fmt::Formatter<'_>, number: u64, units: &[(u64, &str)]) -> fmt::Result {
     let (length, unit) = units.iter().find(|(length, _)| number.is_multiple_of(*length)).unwrap_or(&(1, ""));
     write!(f, "{}{unit}", number / length)

@@ -1,5 +1,5 @@
-//! Makes files last: what is in them is on the disk before they get their name, so that neither the end of the process nor
-//! that of the machine leaves a file of that name that is not whole.
+//! Makes files durable: their content is on the disk before they get their name, so that neither a crash of the process nor one of the
+//! machine leaves an incomplete file of that name.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

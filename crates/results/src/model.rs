@@ -75,7 +75,7 @@ pub struct RunReport {
     pub warnings: Vec<Warning>,
     /// Host stalls seen by workers.
     pub stalls: Stalls,
-    /// What was read of the trace, and what of it could not be; `None` until the run has ended.
+    /// Accounting of the trace: what was read and what could not be; `None` until the run has ended.
     pub tally: Option<Tally>,
     /// The agents of a run of several hosts, and their shares.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -103,7 +103,7 @@ impl<S: Serialize> Recorder<S> {
         self.shards.iter_mut().try_for_each(|shard| shard.save(now, keeper))
     }
 
-    /// Keeps the first error in mind, and says what is behind it where that is known elsewhere.
+    /// Keeps the first error, and replaces it with its cause if that is known elsewhere.
     fn noted(&mut self, result: Result<(), ResultsError>) -> Result<(), ResultsError> {
         let error = match (result, &mut self.keeper) {
             (Ok(()), _) => return Ok(()),
@@ -140,7 +140,7 @@ impl<S: Serialize> Recorder<S> {
         self.document.report.workers = workers;
     }
 
-    /// Saves what is left, and waits until all of it is on the disk.
+    /// Saves the remaining rows, and waits until all are on the disk.
     fn close_files(&mut self) {
         let saved = if self.broken.is_none() { self.save(self.saved) } else { Ok(()) };
         // The error is kept in mind, and told with the rows that are lost.
@@ -166,7 +166,7 @@ fn count_queries(outcomes: &[Outcome]) -> u64 {
 }
 
 impl RunEnd {
-    /// Puts what is known now into the report, beside what the rows say.
+    /// Completes the report with what is known at the end of the run, besides the rows.
     fn complete(self, report: &mut RunReport, rows: &Analysis) {
         report.state = if self.interrupted { State::Interrupted } else { State::Complete };
         report.started = self.started.to_string();

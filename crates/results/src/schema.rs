@@ -87,7 +87,7 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
-/// Compression of what is written once and read by people's tools.
+/// Compression for files that are written once and read by other tools.
 pub fn small_file_properties() -> WriterProperties {
     let level = ZstdLevel::try_new(3).unwrap_or_default();
     WriterProperties::builder().set_compression(Compression::ZSTD(level)).build()

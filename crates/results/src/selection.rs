@@ -78,8 +78,8 @@ impl Selection {
         &self.columns
     }
 
-    /// Gives the cells of each row of a run that is wanted, in the order in which they were kept: that of their ends, worker by worker.
-    /// Returns the files that are damaged, whose rows are missing.
+    /// Passes on the cells of each selected row of a run, worker by worker in the order in which queries ended. Returns the damaged files,
+    /// whose rows are missing.
     ///
     /// # Errors
     /// The directory is no run, a file cannot be read, or whatever `each` fails with.

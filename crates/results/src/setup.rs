@@ -70,7 +70,7 @@ pub struct RunEnd {
     pub limits: VerdictLimits,
     /// Host stalls seen by workers.
     pub stalls: Stalls,
-    /// What was read of the trace, and what of it could not be.
+    /// Accounting of the trace: what was read and what could not be.
     pub tally: Tally,
     /// The agents of a run of several hosts.
     pub agents: Vec<AgentShare>,

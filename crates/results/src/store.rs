@@ -63,7 +63,7 @@ impl<S> Document<S> {
     }
 }
 
-/// Refuses a directory in which no run can be made: one that exists, unless `force` allows to replace the run in it.
+/// Refuses a directory that exists, unless `force` allows replacing the run in it.
 ///
 /// # Errors
 /// It exists, or what is in it is no run.
@@ -109,7 +109,7 @@ impl RunDir {
         }
     }
 
-    /// Makes the directory, or empties that of an older run when `force` is given.
+    /// Creates the directory, or with `force` empties that of an older run.
     pub fn make(&self, force: bool) -> Result<(), ResultsError> {
         self.check(force)?;
         if self.root.exists() {
@@ -181,7 +181,7 @@ impl RunDir {
         serde_json::from_slice(&text).map_err(ResultsError::json(&self.json()))
     }
 
-    /// The text of `run.json`, if its head is that of a run that this version can read.
+    /// The text of `run.json`, if its head says that this version can read it.
     fn read_head(&self) -> Result<Vec<u8>, ResultsError> {
         let not_a_run = |what: String| ResultsError::NotARun { path: self.root.clone(), what };
         let text = fs::read(self.json()).map_err(|error| not_a_run(format!("run.json: {error}")))?;

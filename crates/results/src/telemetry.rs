@@ -83,8 +83,7 @@ pub fn write(path: &Path, samples: &[TelemetrySample]) -> Result<(), ResultsErro
     file.finish().map_err(ResultsError::file(path))
 }
 
-/// Reads the samples back that have a value; none where a run never came to write them. Names that this release does not know are
-/// passed over.
+/// Reads the samples that have a value; empty if the run never wrote them. Names that this release does not know are passed over.
 ///
 /// # Errors
 /// The file is there and cannot be read.

@@ -25,7 +25,7 @@ pub use telemetry::sum as sum_telemetry;
 /// What one host played.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
-    /// The host and its share, as far as it is known without its files.
+    /// The host and the part of its share that is known without its files.
     pub share: AgentShare,
     /// Its run directory, whose rows are moved out of it; `None` where it was lost.
     pub directory: Option<PathBuf>,

@@ -21,7 +21,7 @@ const FULL_WINDOW: u64 = 1_000;
 /// Share of the answers that the kernel may drop at this end, in percent.
 const RECEIVE_DROPS_PERCENT: f64 = 0.01;
 
-/// Fills in verdicts and warnings from the summary; what is said about the server comes first.
+/// Fills in verdicts and warnings from the summary; warnings about the server come first.
 pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     let summary = &report.summary;
     let mut checks = vec![accounting(summary), not_sent(summary, analysis), completeness(report)];
@@ -149,7 +149,7 @@ fn completeness(report: &RunReport) -> Check {
     Check { note, ..check("completeness", ok, "whole trace", value) }
 }
 
-/// Times of several hosts are worth no more than their clocks agree; none on one host, or where nothing is due at any time.
+/// Times of several hosts are only as good as their clocks agree; none on one host, or where nothing is due at any time.
 fn clock_skew(agents: &[AgentShare], limits: &VerdictLimits) -> Option<Check> {
     let allowed_us = limits.timing?.p99_us;
     let worst =
@@ -168,7 +168,7 @@ fn clock_skew(agents: &[AgentShare], limits: &VerdictLimits) -> Option<Check> {
     Some(Check { note, ..check("clock_skew", false, limit, "unknown") })
 }
 
-/// Answers that this host threw away are no answers that the server owes; none where nobody counted.
+/// Responses dropped on this host are not the server's fault. `None` if they were not counted.
 fn receive_drops(summary: &Summary) -> Option<Check> {
     let drops = summary.responses.receive_drops?;
     let (percent, came) = dropped_share(summary, drops);
@@ -185,7 +185,7 @@ fn dropped_share(summary: &Summary, drops: u64) -> (f64, u64) {
     (if came == 0 { 0.0 } else { drops as f64 * 100.0 / came as f64 }, came)
 }
 
-/// Lateness and rate; none where nothing was due at any time.
+/// Checks of lateness and rate; empty if queries have no due times.
 fn timing_checks(summary: &Summary, limits: &VerdictLimits) -> Vec<Check> {
     let Some(timing) = limits.timing else { return Vec::new() };
     let mut checks = lateness(summary, &timing);

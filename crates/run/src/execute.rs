@@ -26,7 +26,7 @@ use crate::live::Live;
 use crate::load::{self, Load};
 use crate::path::interface;
 use crate::resolve::Plan;
-use crate::responses::{Kept, Responses};
+use crate::responses::{Responses, WrittenResponses};
 use crate::server::Server;
 use crate::share::{Queries, Share, Start};
 use crate::time_limit::TimeLimit;
@@ -288,7 +288,7 @@ struct Finished {
     ended: Ended,
     is_interrupted: bool,
     telemetry: Telemetry,
-    responses: Option<Kept>,
+    responses: Option<WrittenResponses>,
     again: Again,
     warnings: Vec<Warning>,
 }
@@ -301,7 +301,7 @@ fn finish(
     monitor: &Arc<Monitor>,
 ) -> Result<FinishedRun, RunError> {
     let Finished { feed, ended, is_interrupted, telemetry, responses, again, mut warnings } = finished;
-    warnings.extend(responses.as_ref().and_then(Kept::warning).into_iter().chain(again.warning));
+    warnings.extend(responses.as_ref().and_then(WrittenResponses::warning).into_iter().chain(again.warning));
     warnings.extend(warnings::of(&ended, plan, &telemetry));
     let tally = feed.as_ref().map(|feed| feed.tally().clone()).unwrap_or_default();
     warnings.extend(feed.as_ref().and_then(|feed| warnings::nothing_compared(plan, feed.comparable())));

@@ -75,7 +75,7 @@ fn refuse_counts(spec: &RunSpec) -> Result<(), RunError> {
     Ok(())
 }
 
-/// By which kind of socket frames are sent.
+/// Socket type used to send frames.
 ///
 /// # Errors
 /// Stamps are asked for, and there are none.

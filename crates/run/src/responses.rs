@@ -23,12 +23,12 @@ const LEFT_FREE: u64 = 64 << 20;
 /// The thread that writes responses.
 pub struct Responses {
     transactions: Sender<Vec<Transaction>>,
-    writer: JoinHandle<Kept>,
+    writer: JoinHandle<WrittenResponses>,
 }
 
 /// What was written.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct WrittenResponses {
     /// Queries in the file.
     pub written: u64,
     /// Queries missing in it, because the disk is full or writing failed …
@@ -55,14 +55,15 @@ impl Responses {
     }
 
     /// Waits until everything is written; all senders must be gone.
-    pub fn end(self) -> Kept {
+    pub fn end(self) -> WrittenResponses {
         drop(self.transactions);
-        let panicked = || Kept { why: Some("its thread panicked".to_owned()), ..Kept::default() };
+        let panicked =
+            || WrittenResponses { why: Some("its thread panicked".to_owned()), ..WrittenResponses::default() };
         self.writer.join().unwrap_or_else(|_| panicked())
     }
 }
 
-impl Kept {
+impl WrittenResponses {
     /// A warning if responses are missing.
     pub fn warning(&self) -> Option<Warning> {
         let why = self.why.as_deref()?;
@@ -74,9 +75,9 @@ impl Kept {
 }
 
 /// Joins the files of several hosts, with this many queries, into one in time order, and removes them. They are kept if any part is missing.
-pub fn join(parts: &[PathBuf], queries: u64, path: &Path) -> Kept {
-    let mut kept =
-        try_joining(parts, path).unwrap_or_else(|error| Kept { why: Some(error.to_string()), ..Kept::default() });
+pub fn join(parts: &[PathBuf], queries: u64, path: &Path) -> WrittenResponses {
+    let mut kept = try_joining(parts, path)
+        .unwrap_or_else(|error| WrittenResponses { why: Some(error.to_string()), ..WrittenResponses::default() });
     kept.lost = queries.saturating_sub(kept.written);
     match kept.lost {
         // A leftover takes space but does no harm.
@@ -86,7 +87,7 @@ pub fn join(parts: &[PathBuf], queries: u64, path: &Path) -> Kept {
     kept
 }
 
-fn try_joining(parts: &[PathBuf], path: &Path) -> Result<Kept, TraceError> {
+fn try_joining(parts: &[PathBuf], path: &Path) -> Result<WrittenResponses, TraceError> {
     let mut source = open_numbered(parts)?;
     // Their times are already on one clock.
     let mut writer = Writer::new(path, TraceTime(0), create_numbered(path, true)?);
@@ -106,7 +107,7 @@ struct Writer {
     sink: Option<Box<dyn Sink>>,
     held: Vec<Transaction>,
     octets: usize,
-    kept: Kept,
+    kept: WrittenResponses,
 }
 
 impl Writer {
@@ -117,11 +118,11 @@ impl Writer {
             sink: Some(sink),
             held: Vec::new(),
             octets: 0,
-            kept: Kept::default(),
+            kept: WrittenResponses::default(),
         }
     }
 
-    fn run(mut self, waiting: &Receiver<Vec<Transaction>>) -> Kept {
+    fn run(mut self, waiting: &Receiver<Vec<Transaction>>) -> WrittenResponses {
         for batch in waiting {
             self.take(batch);
         }
@@ -129,7 +130,7 @@ impl Writer {
     }
 
     /// Writes all held transactions, and closes the file.
-    fn end(mut self) -> Kept {
+    fn end(mut self) -> WrittenResponses {
         self.write(self.held.len());
         self.close();
         self.kept

@@ -172,7 +172,7 @@ pub fn own_drops(ended: &Ended) -> u64 {
     ended.workers.iter().map(|worker| worker.receive_drops).sum()
 }
 
-/// The same, without the frames that a ring had no room for, which are none of the kernel's datagrams.
+/// The same, without frames that a full ring dropped: these are not datagrams of the kernel.
 fn own_socket_drops(ended: &Ended, plan: &Plan) -> u64 {
     if plan.settings.path.packets().is_some() { 0 } else { own_drops(ended) }
 }

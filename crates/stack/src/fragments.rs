@@ -103,7 +103,7 @@ pub struct FragmentCounts {
     pub bad: u64,
     /// Datagrams dropped since fragments overlapped (RFC 5722).
     pub overlaps: u64,
-    /// Datagrams of which something did not come in time.
+    /// Datagrams whose missing fragments did not arrive in time.
     pub timeouts: u64,
     /// Datagrams dropped to make room for others.
     pub crowded_out: u64,
@@ -193,7 +193,7 @@ impl Reassembler {
         Some(RunTime(is_there.map_or(i64::MIN, |datagram| datagram.since.saturating_add(self.limits.timeout_ns))))
     }
 
-    /// Forgets datagrams of which something did not come in time.
+    /// Drops datagrams whose missing fragments did not arrive in time.
     pub fn handle_timeout(&mut self, now: RunTime) {
         while self.poll_timeout().is_some_and(|due| due <= now) {
             if self.drop_first() {
@@ -272,7 +272,7 @@ impl Reassembler {
         }
     }
 
-    /// Drops what began first; returns whether that was a datagram of which something is missing.
+    /// Drops the oldest entry; returns whether it was an incomplete datagram.
     fn drop_first(&mut self) -> bool {
         let Some((number, key)) = self.order.pop_front() else { return false };
         if self.datagrams.get(&key).is_none_or(|datagram| datagram.number != number) {
@@ -348,7 +348,7 @@ impl Datagram {
         Placed::New
     }
 
-    /// Whether a fragment up to `end` fits what is known of the length.
+    /// Whether a fragment up to `end` fits the known length.
     fn fits(&self, end: u32, more: bool) -> bool {
         match self.length {
             Some(length) => (end < length && more) || (end == length && !more),

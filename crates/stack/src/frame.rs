@@ -158,7 +158,7 @@ pub enum Transport<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Reads what is behind an Ethernet header.
+    /// Reads the payload of an Ethernet frame.
     ///
     /// # Errors
     /// If something is wrong with it, or nothing that we have a use for.

@@ -52,9 +52,10 @@
 //!
 //! # Memory
 //!
-//! An idle connection takes 40 octets and 4 of the hash index; an IPv6 address of a client 28 more, once for all of its
-//! connections, and a server some 70, once. While something is in flight, to be acknowledged or to be read, 280 octets come to it (256 at most, and 24 of the timer), and its data.
-//! In TIME_WAIT it takes what it takes when idle. One that is parked takes nothing here, and 22 octets of the caller's.
+//! An idle connection takes 40 octets and 4 of the hash index; an IPv6 address of a client 28 more, once for all of its connections, and a
+//! server some 70, once. While something is in flight, to be acknowledged or to be read, 280 more octets (256 at most, and 24 of the
+//! timer), and its data. In TIME_WAIT it takes what it takes when idle. One that is parked takes nothing here, and 22 octets of the
+//! caller's.
 //!
 //! # Limitations
 //!

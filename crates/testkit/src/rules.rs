@@ -14,6 +14,14 @@ const UNDONE: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: [&str; 5] =
     [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/t", "mp/")];
+/// Wordings of comments that must be read twice, each with what to write.
+const RIDDLES: [(&str, &str); 5] = [
+    ("none where", "`None` if …"),
+    ("is none of", "is not one of …"),
+    ("are none of", "are not …"),
+    ("such of which", "the ones whose …"),
+    ("of which none", "without any …"),
+];
 /// Folders whose Rust files are tests or the like as a whole.
 const TEST_FOLDERS: [&str; 3] = ["tests", "benches", "examples"];
 
@@ -57,6 +65,7 @@ impl<'a> Source<'a> {
         found.extend(self.too_long());
         found.extend(self.long_functions());
         found.extend(self.unsafe_code());
+        found.extend(self.riddles());
         if !is_test && !is_in_test_folder(self.file) {
             found.extend(self.unexplained_panics());
             found.extend(self.files_through_links());
@@ -106,6 +115,21 @@ impl<'a> Source<'a> {
         found
     }
 
+    /// A wording may be spread over two lines.
+    fn riddles(&self) -> Vec<Finding> {
+        let text = |number: usize| {
+            self.lines.get(number).map_or("", |line| line.comment.trim().trim_start_matches(['/', '!', ' ']))
+        };
+        let found = (0..self.lines.len()).filter_map(|number| {
+            let (line, next) = (text(number), text(number + 1));
+            let both = format!("{line} {next}");
+            let begins_here = |wording: &str| both.find(wording).is_some_and(|at| at < line.len());
+            let (wording, better) = RIDDLES.iter().find(|(wording, _)| begins_here(wording))?;
+            Some(self.finding(number, format!("`{wording}` must be read twice: write {better}")))
+        });
+        found.collect()
+    }
+
     fn unsafe_code(&self) -> Vec<Finding> {
         if self.file.starts_with("crates/net/") {
             return Vec::new();
@@ -114,10 +138,12 @@ impl<'a> Source<'a> {
         lines.map(|(number, _)| self.finding(number, "`unsafe` belongs in crates/net")).collect()
     }
 
-    /// `File::create` and `fs::write` follow links, which may lead to files of the user. Benches write where nobody else does, and net
+    /// `File::create` and `fs::write` follow links, which may lead to files of the user. Benches and build scripts write where nobody else does, and net
     /// the files of the kernel.
     fn files_through_links(&self) -> Vec<Finding> {
-        if ["crates/net/", "crates/bench/", "crates/testkit/", "fuzz/"].iter().any(|free| self.file.starts_with(free)) {
+        let is_free =
+            ["crates/net/", "crates/bench/", "crates/testkit/", "fuzz/"].iter().any(|free| self.file.starts_with(free));
+        if is_free || self.file.ends_with("/build.rs") {
             return Vec::new();
         }
         let writes = |code: &str| code.contains("File::create(") || code.contains("fs::write(");
@@ -342,6 +368,12 @@ mod tests {
             |file: &str| Source::new(file, text).findings(false).iter().map(|found| found.line).collect::<Vec<_>>();
         assert_eq!(found("crates/cli/src/commands/a.rs"), [3, 4]);
         assert_eq!(found("crates/cli/src/printing.rs"), []);
+    }
+
+    #[test]
+    fn a_wording_that_must_be_read_twice_is_found_in_comments_over_two_lines_too() {
+        let text = "//! P.\n/// The lines; none where nothing was.\nfn a() {}\n// That is none\n// of ours.\nfn b() { c(\"none where\") }\n";
+        assert_eq!(lines(text), [2, 4]);
     }
 
     #[test]

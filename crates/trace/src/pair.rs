@@ -143,7 +143,7 @@ struct Waiting {
 
 /// A waiting message, and the next newer one of its chain.
 #[derive(Clone, Copy)]
-struct Found {
+struct ChainEntry {
     at: usize,
     newer: Option<usize>,
 }
@@ -243,14 +243,14 @@ impl Pairing {
 
     /// The oldest waiting message that matches `message`, among the newest [`MAX_COMPARED`] of the chain. A response may lack
     /// the question, as some errors do and those that the capture cut.
-    fn matching(&self, key: u64, ends: &Transaction, message: &Message<'_>, lacks: Lacks) -> Option<Found> {
+    fn matching(&self, key: u64, ends: &Transaction, message: &Message<'_>, lacks: Lacks) -> Option<ChainEntry> {
         let (mut found, mut newer) = (None, None);
         let mut number = self.newest[chain(key)];
         for _ in 0..MAX_COMPARED {
             let at = number.wrapping_sub(self.first) as usize;
             let Some(waiting) = self.waiting.get(at) else { break };
             if waiting.key == key && waiting.lacks == lacks && waiting.fits(ends, message) {
-                found = Some(Found { at, newer });
+                found = Some(ChainEntry { at, newer });
             }
             newer = Some(at);
             number = waiting.older;
@@ -273,7 +273,7 @@ impl Pairing {
         self.waiting.push_back(Waiting { transaction, key, older, lacks });
     }
 
-    fn unchain(&mut self, key: u64, found: Found) {
+    fn unchain(&mut self, key: u64, found: ChainEntry) {
         let older = self.waiting[found.at].older;
         match found.newer {
             Some(newer) => self.waiting[newer].older = older,

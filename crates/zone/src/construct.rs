@@ -24,7 +24,7 @@ use ldplayer_core::message::{HEADER, Message};
 use ldplayer_core::name::Presentation;
 
 pub use choose::Policy;
-pub use report::{Conflict, Lame, LeftOut, Made, MadeKind, Reason, Report, Version};
+pub use report::{Conflict, Invention, InventionKind, Lame, LeftOut, Reason, Report, Version};
 pub use stock::{Stock, without_refused};
 
 use crate::records::Records;

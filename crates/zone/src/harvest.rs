@@ -11,7 +11,7 @@ pub use asker::{Asker, Outcome, Settings};
 pub use journal::{Journal, JournalError};
 pub use questions::{Question, Questions};
 
-use crate::construct::{Built, MadeKind};
+use crate::construct::{Built, InventionKind};
 
 /// QTYPEs of what a zone needs: NS and SOA.
 const NEEDED: [u16; 2] = [2, 6];
@@ -20,7 +20,9 @@ const NEEDED: [u16; 2] = [2, 6];
 pub fn lacking(built: &Built) -> Vec<Question> {
     let mut questions = Questions::default();
     let made = built.report.made.iter();
-    for zone in made.filter(|made| matches!(made.kind, MadeKind::Soa | MadeKind::ApexNs | MadeKind::Zone)) {
+    for zone in
+        made.filter(|made| matches!(made.kind, InventionKind::Soa | InventionKind::ApexNs | InventionKind::Zone))
+    {
         let mut name = Vec::new();
         if ldplayer_core::name::parse(&zone.zone, &mut name).is_ok() {
             name.make_ascii_lowercase();
@@ -33,17 +35,17 @@ pub fn lacking(built: &Built) -> Vec<Question> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::construct::Made;
+    use crate::construct::Invention;
 
     #[test]
     fn zones_are_asked_for_what_was_made_up_once() {
-        let made = |kind, zone: &str| Made { kind, zone: zone.to_owned(), record: String::new() };
+        let made = |kind, zone: &str| Invention { kind, zone: zone.to_owned(), record: String::new() };
         let mut built = Built::default();
         built.report.made = vec![
-            made(MadeKind::Soa, "A.example."),
-            made(MadeKind::ApexNs, "a.example."),
-            made(MadeKind::Address, "b.example."),
-            made(MadeKind::Zone, "."),
+            made(InventionKind::Soa, "A.example."),
+            made(InventionKind::ApexNs, "a.example."),
+            made(InventionKind::Address, "b.example."),
+            made(InventionKind::Zone, "."),
         ];
         let asked: Vec<(usize, u16)> =
             lacking(&built).iter().map(|question| (question.name.len(), question.qtype)).collect();

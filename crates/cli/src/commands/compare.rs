@@ -9,7 +9,7 @@ use ldplayer_experiment::Record;
 use ldplayer_experiment::gate::Gate;
 use ldplayer_experiment::sides::{self, Choice, KeyValue};
 use ldplayer_results::compare::{
-    self as comparing, Comparison, Estimate, Kept, Outcome, Pair, Row, SideSummary, Verdict, figure,
+    self as comparing, Comparison, Estimate, GateResult, Outcome, Pair, Row, SideSummary, Verdict, figure,
 };
 use ldplayer_results::{AnswersCompared, Quantity, ResultsError};
 use serde_json::json;
@@ -96,7 +96,7 @@ fn own_gate(directory: &Path) -> Option<Gate> {
 }
 
 /// The exit status of what became of gates.
-pub fn status(kept: &[Kept]) -> ExitCode {
+pub fn status(kept: &[GateResult]) -> ExitCode {
     let has = |outcome| kept.iter().any(|kept| kept.outcome == outcome);
     match (has(Outcome::Broken), has(Outcome::Undecided)) {
         (true, _) => ExitCode::from(VERDICT_FAILED),
@@ -106,7 +106,7 @@ pub fn status(kept: &[Kept]) -> ExitCode {
 }
 
 /// Prints a sentence for each gate.
-pub fn gates(out: &mut impl Write, kept: &[Kept]) -> io::Result<()> {
+pub fn gates(out: &mut impl Write, kept: &[GateResult]) -> io::Result<()> {
     for gate in kept {
         let word = match gate.outcome {
             Outcome::Held => "held",
@@ -118,7 +118,7 @@ pub fn gates(out: &mut impl Write, kept: &[Kept]) -> io::Result<()> {
     Ok(())
 }
 
-fn print(pairs: &[Pair], compared: &[Comparison], kept: &[Kept]) -> io::Result<()> {
+fn print(pairs: &[Pair], compared: &[Comparison], kept: &[GateResult]) -> io::Result<()> {
     let mut out = crate::printing::stdout();
     for (pair, comparison) in pairs.iter().zip(compared) {
         one(&mut out, pair, comparison)?;

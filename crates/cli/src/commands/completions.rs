@@ -1,4 +1,4 @@
-//! `ldplayer completions`: a script by which a shell completes subcommands and options.
+//! `ldplayer completions`: a script for the completion of subcommands and options in a shell.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The format asked for, or that of the extension, or TSV on standard output.
+/// The given format, or that of the extension, or TSV on standard output.
 pub(super) fn format_of(output: &Path, asked: Option<Format>) -> Result<Format, Failure> {
     match asked {
         Some(format) => Ok(format),
@@ -111,7 +111,7 @@ pub(super) fn copy(
     })
 }
 
-/// Signals for [`copy`], where they are not the regular end of what is read.
+/// Signals for [`copy`], where they do not end the input regularly.
 pub(super) fn catch(gives_up: bool) -> anyhow::Result<Option<Signals>> {
     gives_up.then(Signals::catch).transpose().context("signals")
 }

@@ -160,7 +160,7 @@ fn spec(args: &Args, servers: &[&str], capture: &Path) -> anyhow::Result<RunSpec
     })
 }
 
-/// Whether an earlier run may be replaced: that of an earlier demo may, that of the user only when asked for.
+/// Whether an earlier run may be replaced: one of an earlier demo always, one of the user only with `--force`.
 const fn replaces(args: &Args) -> bool {
     args.force || args.output.is_none()
 }

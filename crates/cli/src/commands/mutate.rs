@@ -1,4 +1,4 @@
-//! `ldplayer mutate`: a trace changed by rules, what they did, and how two traces differ.
+//! `ldplayer mutate`: changes a trace by rules, counts what they did, and compares two traces.
 
 mod explain;
 
@@ -138,7 +138,7 @@ fn refuse_nothing(args: &Args, source: &Mutated) -> Result<(), Failure> {
     }
 }
 
-/// Says on stderr which rules were for nothing, and what they could not change.
+/// Reports on stderr the rules without effect, and the queries that could not be changed.
 pub(super) fn warn(accounts: &[RuleAccount]) {
     for account in accounts {
         if account.matched == 0 {

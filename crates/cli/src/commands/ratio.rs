@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use ldplayer_core::printable::Printable;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
-use ldplayer_experiment::{Link, Made, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
+use ldplayer_experiment::{FinishedStudy, Link, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
 use ldplayer_link::{Loss, RttSource, Written};
 use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let command_line: Vec<String> = crate::arguments::given();
     let made = make_ratio(&args.plan(), &output, args.force, &command_line, &mut watcher);
     watcher.progress.end();
-    let Made { study, is_interrupted } = made.map_err(failure)?;
+    let FinishedStudy { study, is_interrupted } = made.map_err(failure)?;
     if args.json {
         printing::json(&study)?;
     } else if !args.quiet {
@@ -169,7 +169,7 @@ impl Args {
     }
 }
 
-/// Says what is about to be sent, shows progress on a terminal, and passes on what signals ask for.
+/// Announces the load, shows progress on a terminal, and passes signals on.
 struct Watcher {
     progress: Progress,
     is_quiet: bool,

@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     execute(spec, &output, args.force, print)
 }
 
-/// Says which command a file or an earlier run starts, and refuses that of a run that somebody else may have made.
+/// Announces the command that a file or an earlier run starts, and refuses the command of a run that somebody else may have made.
 fn heed_command(args: &Args, spec: &RunSpec) -> Result<(), Failure> {
     let Some(command) = spec.start_server.as_ref().filter(|_| !args.keys.has("start_server") && !args.print_spec)
     else {
@@ -159,7 +159,7 @@ fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result
     })
 }
 
-/// Says what names mean, and what is about to be sent to public addresses, before the first packet.
+/// Before the first packet, reports resolved names and the load for public addresses.
 pub fn announce(prepared: &Prepared) -> Result<(), Failure> {
     prepared.resolved().for_each(|line| tell!("ldplayer: {line}"));
     if prepared.public_targets().is_empty() {

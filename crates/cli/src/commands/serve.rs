@@ -134,7 +134,7 @@ impl Args {
     }
 }
 
-/// Reads a zone set and says what is odd about it.
+/// Reads a zone set and reports its oddities.
 pub fn load(directory: &Path, reading: Reading) -> Result<ZoneSet, Failure> {
     let set = ZoneSet::load_with(directory, reading)?;
     let warnings = set.warnings();

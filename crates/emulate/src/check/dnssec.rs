@@ -2,7 +2,7 @@
 
 use ldplayer_core::name::Presentation;
 use ldplayer_zone::error::Problem;
-use ldplayer_zone::sign::check::{self, Checked, Found, Trust, ZoneChecked};
+use ldplayer_zone::sign::check::{self, Checked, LocatedFault, Trust, ZoneChecked};
 
 use super::report::{Finding, Report, ZoneReport};
 use crate::sources::{Source, threads};
@@ -44,7 +44,7 @@ pub fn check(sources: &[Source], now: u32, report: &mut Report) -> Result<(), Pr
     Ok(())
 }
 
-fn finding(source: &Source, found: &Found) -> Finding {
+fn finding(source: &Source, found: &LocatedFault) -> Finding {
     let (file, line) = match found.place {
         (_, 0) => (source.file.clone(), 0),
         (file, line) => (source.records.file(file).to_owned(), line),

@@ -306,6 +306,14 @@ mod tests {
         );
     }
 
+    /// Zones are built for servers that an experiment calls the same.
+    #[test]
+    fn servers_that_zones_are_built_for_are_kinds() {
+        for server in ldplayer_zone::construct::Stock::ALL {
+            assert_eq!(server.name().parse::<Kind>().map(|kind| kind.to_string()), Ok(server.name().to_owned()));
+        }
+    }
+
     #[test]
     fn each_that_is_configured_has_a_template_and_one_that_says_nothing_can_do_nothing() {
         for kind in Kind::ALL {

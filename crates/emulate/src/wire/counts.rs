@@ -193,12 +193,13 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::made::Made;
+    use crate::wire::test_packet::TestPacket;
 
     #[test]
     fn leaks_are_told_apart_up_to_a_limit_and_counted_all() {
         let mut counts = Counts::new(["resolver"].into_iter());
-        let headers = |destination: &str| Headers::parse(&Made::udp("10.53.0.2:9", destination, b"").packet()).unwrap();
+        let headers =
+            |destination: &str| Headers::parse(&TestPacket::udp("10.53.0.2:9", destination, b"").packet()).unwrap();
         for port in 1..=100 {
             counts.leak(HostId(0), &headers(&format!("8.8.8.8:{port}")));
         }

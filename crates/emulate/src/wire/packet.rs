@@ -213,7 +213,7 @@ fn long(octets: &[u8], at: usize) -> Result<u32, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::made::{self, Made};
+    use crate::wire::test_packet::{self, TestPacket};
     use proptest::prelude::*;
 
     proptest! {
@@ -228,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn packets_that_were_made_are_read_back(made in made::any_packet()) {
+        fn packets_that_were_made_are_read_back(made in test_packet::any_packet()) {
             let packet = made.packet();
             let headers = Headers::parse(&packet).unwrap();
             prop_assert_eq!((headers.source, headers.destination), (made.source.ip(), made.destination.ip()));
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn extension_headers_and_fragments_of_ipv6() {
-        let made = Made::udp("[2001:db8::1]:5", "[2001:db8::2]:53", b"0123456789abcdef");
+        let made = TestPacket::udp("[2001:db8::1]:5", "[2001:db8::2]:53", b"0123456789abcdef");
         let whole = made.packet();
         let mut packet = whole[..40].to_vec();
         packet[6] = DESTINATION_OPTIONS;
@@ -259,16 +259,16 @@ mod tests {
 
     #[test]
     fn all_fragments_of_a_datagram_have_the_same_ends() {
-        let packet = Made::udp("192.0.2.1:5", "192.0.2.2:53", &[0; 60]).packet();
+        let packet = TestPacket::udp("192.0.2.1:5", "192.0.2.2:53", &[0; 60]).packet();
         let ends = |packet: &[u8]| Headers::parse(packet).unwrap().ends();
-        let fragments = made::fragments(&packet, 1, 24);
+        let fragments = test_packet::fragments(&packet, 1, 24);
         assert!(fragments.iter().all(|fragment| ends(fragment) == ends(&fragments[0])));
         assert_eq!((ends(&fragments[0]).from.1, ends(&packet).from.1), (0, 5));
     }
 
     #[test]
     fn a_packet_that_is_cut_off_can_be_quoted_only() {
-        let packet = Made::udp("192.0.2.1:5", "192.0.2.2:53", b"0123456789").packet();
+        let packet = TestPacket::udp("192.0.2.1:5", "192.0.2.2:53", b"0123456789").packet();
         assert_eq!(Headers::parse(&packet[..28]), Err(Malformed));
         assert_eq!(Headers::parse_quoted(&packet[..28]).unwrap().ports, Some((5, 53)));
         assert_eq!(Headers::parse_quoted(&packet[..19]), Err(Malformed));
@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn syn_and_fin_take_a_sequence_number_each() {
-        let mut made = Made::tcp("192.0.2.1:5", "192.0.2.2:53", 100, 0x02, b"");
-        let segment = |made: &Made| Headers::parse(&made.packet()).unwrap().segment(&made.packet()).unwrap();
+        let mut made = TestPacket::tcp("192.0.2.1:5", "192.0.2.2:53", 100, 0x02, b"");
+        let segment = |made: &TestPacket| Headers::parse(&made.packet()).unwrap().segment(&made.packet()).unwrap();
         assert_eq!(segment(&made), Segment { sequence: 100, length: 1, syn: true, opens: true });
         (made.flags, made.payload) = (0x11, vec![0; 7]);
         assert_eq!(segment(&made), Segment { sequence: 100, length: 8, syn: false, opens: false });

@@ -304,7 +304,7 @@ fn quoted(packet: &[u8], at: usize) -> Option<(Headers, (u16, u16))> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::made::{self, Made};
+    use crate::wire::test_packet::{self, TestPacket};
 
     const RESOLVER: HostId = HostId(1);
     const SERVER: HostId = HostId(2);
@@ -332,7 +332,7 @@ mod tests {
             ("10.53.0.2:4000", "198.41.0.4:53", "10.53.0.3:53", "198.41.0.4:4000"),
             ("[fd53::2]:4000", "[2001:503:ba3e::2:30]:53", "[fd53::3]:53", "[2001:503:ba3e::2:30]:4000"),
         ] {
-            for make in [Made::udp, |a: &str, b: &str, octets: &[u8]| Made::tcp(a, b, 1, 0x10, octets)] {
+            for make in [TestPacket::udp, |a: &str, b: &str, octets: &[u8]| TestPacket::tcp(a, b, 1, 0x10, octets)] {
                 let mut proxies = proxies();
                 let mut query = make(resolver, root, b"question").packet();
                 assert_eq!(rewrite(&mut proxies, RESOLVER, &mut query), Proxied::Rewritten);
@@ -351,19 +351,19 @@ mod tests {
         let seen: Vec<String> = resolvers
             .iter()
             .map(|resolver| {
-                let mut query = Made::udp(resolver, "198.41.0.4:53", b"").packet();
+                let mut query = TestPacket::udp(resolver, "198.41.0.4:53", b"").packet();
                 assert_eq!(rewrite(&mut proxies, RESOLVER, &mut query), Proxied::Rewritten);
-                assert!(made::is_sound(&query));
+                assert!(test_packet::is_sound(&query));
                 ends(&query).0
             })
             .collect();
         for (resolver, client) in resolvers.iter().zip(&seen) {
-            let mut answer = Made::udp("10.53.0.3:53", client, b"answer").packet();
+            let mut answer = TestPacket::udp("10.53.0.3:53", client, b"answer").packet();
             assert_eq!(rewrite(&mut proxies, SERVER, &mut answer), Proxied::Rewritten);
-            assert_eq!(answer, Made::udp("198.41.0.4:53", resolver, b"answer").packet());
+            assert_eq!(answer, TestPacket::udp("198.41.0.4:53", resolver, b"answer").packet());
         }
         // A further packet of each keeps the port that the server knows.
-        let mut again = Made::udp(&resolvers[3], "198.41.0.4:53", b"").packet();
+        let mut again = TestPacket::udp(&resolvers[3], "198.41.0.4:53", b"").packet();
         rewrite(&mut proxies, RESOLVER, &mut again);
         assert_eq!(ends(&again).0, seen[3]);
     }
@@ -372,41 +372,43 @@ mod tests {
     fn fragments_of_an_answer_follow_the_first() {
         let mut proxies = proxies();
         for resolver in ["10.53.0.2:4000", "10.53.0.9:4001"] {
-            rewrite(&mut proxies, RESOLVER, &mut Made::udp(resolver, "198.41.0.4:53", b"").packet());
+            rewrite(&mut proxies, RESOLVER, &mut TestPacket::udp(resolver, "198.41.0.4:53", b"").packet());
         }
         for (number, resolver) in ["10.53.0.2:4000", "10.53.0.9:4001"].into_iter().enumerate() {
             let port = 4_000 + number;
-            let answer = Made::udp("10.53.0.3:53", &format!("198.41.0.4:{port}"), &[5; 100]).packet();
-            let expected = Made::udp("198.41.0.4:53", resolver, &[5; 100]).packet();
-            let expected = made::fragments(&expected, number as u16, 48);
-            for (mut fragment, expected) in made::fragments(&answer, number as u16, 48).into_iter().zip(expected) {
+            let answer = TestPacket::udp("10.53.0.3:53", &format!("198.41.0.4:{port}"), &[5; 100]).packet();
+            let expected = TestPacket::udp("198.41.0.4:53", resolver, &[5; 100]).packet();
+            let expected = test_packet::fragments(&expected, number as u16, 48);
+            for (mut fragment, expected) in test_packet::fragments(&answer, number as u16, 48).into_iter().zip(expected)
+            {
                 assert_eq!(rewrite(&mut proxies, SERVER, &mut fragment), Proxied::Rewritten);
                 assert_eq!(fragment, expected);
             }
         }
         let mut orphan =
-            made::fragments(&Made::udp("10.53.0.3:53", "198.41.0.4:4000", &[5; 100]).packet(), 99, 48).remove(1);
+            test_packet::fragments(&TestPacket::udp("10.53.0.3:53", "198.41.0.4:4000", &[5; 100]).packet(), 99, 48)
+                .remove(1);
         assert_eq!(rewrite(&mut proxies, SERVER, &mut orphan), Proxied::Unmapped);
     }
 
     #[test]
     fn errors_come_from_the_address_that_was_asked_and_quote_what_was_sent() {
         let mut proxies = proxies();
-        let query = Made::udp("10.53.0.2:4000", "198.41.0.4:53", b"question").packet();
+        let query = TestPacket::udp("10.53.0.2:4000", "198.41.0.4:53", b"question").packet();
         let mut seen = query.clone();
         rewrite(&mut proxies, RESOLVER, &mut seen);
         let (root, server, resolver) =
             ("198.41.0.4".parse().unwrap(), "10.53.0.3".parse().unwrap(), "10.53.0.2".parse().unwrap());
-        let mut error = made::unreachable(server, root, &seen);
+        let mut error = test_packet::unreachable(server, root, &seen);
         assert_eq!(rewrite(&mut proxies, SERVER, &mut error), Proxied::Rewritten);
-        assert_eq!(error, made::unreachable(root, resolver, &query));
+        assert_eq!(error, test_packet::unreachable(root, resolver, &query));
         // And the other way: the resolver refuses a late answer.
-        let sent = Made::udp("10.53.0.3:53", "198.41.0.4:4000", b"late").packet();
+        let sent = TestPacket::udp("10.53.0.3:53", "198.41.0.4:4000", b"late").packet();
         let mut late = sent.clone();
         rewrite(&mut proxies, SERVER, &mut late);
-        let mut error = made::unreachable(resolver, root, &late);
+        let mut error = test_packet::unreachable(resolver, root, &late);
         assert_eq!(rewrite(&mut proxies, RESOLVER, &mut error), Proxied::Rewritten);
-        assert_eq!(error, made::unreachable(root, server, &sent));
+        assert_eq!(error, test_packet::unreachable(root, server, &sent));
     }
 
     #[test]
@@ -418,12 +420,12 @@ mod tests {
             (SERVER, "198.41.0.4:53", "10.53.0.2:4000"),
             (HostId(0), "192.0.2.7:4000", "10.53.0.2:53"),
         ] {
-            let packet = Made::udp(source, destination, b"x").packet();
+            let packet = TestPacket::udp(source, destination, b"x").packet();
             let mut after = packet.clone();
             assert_eq!(rewrite(&mut proxies, from, &mut after), Proxied::Untouched);
             assert_eq!(after, packet);
         }
-        let mut unasked = Made::udp("10.53.0.3:53", "192.0.2.7:4000", b"x").packet();
+        let mut unasked = TestPacket::udp("10.53.0.3:53", "192.0.2.7:4000", b"x").packet();
         assert_eq!(rewrite(&mut proxies, SERVER, &mut unasked), Proxied::Unmapped);
     }
 

@@ -82,7 +82,7 @@ fn update(packet: &mut [u8], at: usize, change: Change) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::made::{self, Made};
+    use crate::wire::test_packet::{self, TestPacket};
     use proptest::prelude::*;
 
     fn of_family(like: SocketAddr, ends: (SocketAddr, SocketAddr)) -> (SocketAddr, SocketAddr) {
@@ -99,37 +99,37 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checksums_are_those_of_a_packet_made_with_the_new_ends(made in made::any_packet(), ends in made::any_ends()) {
+        fn checksums_are_those_of_a_packet_made_with_the_new_ends(made in test_packet::any_packet(), ends in test_packet::any_ends()) {
             let (source, destination) = of_family(made.source, ends);
             let mut packet = made.packet();
             let headers = Headers::parse(&packet).unwrap();
             set_ends(&mut packet, &headers, source, destination);
-            prop_assert_eq!(packet, Made { source, destination, ..made }.packet());
+            prop_assert_eq!(packet, TestPacket { source, destination, ..made }.packet());
         }
 
         #[test]
-        fn quoted_packets_change_within_a_sound_error(made in made::any_packet(), ends in made::any_ends()) {
+        fn quoted_packets_change_within_a_sound_error(made in test_packet::any_packet(), ends in test_packet::any_ends()) {
             let (source, destination) = of_family(made.source, ends);
-            let mut error = made::unreachable(made.destination.ip(), made.source.ip(), &made.packet());
+            let mut error = test_packet::unreachable(made.destination.ip(), made.source.ip(), &made.packet());
             let headers = Headers::parse(&error).unwrap();
             let at = headers.quote(&error).unwrap();
             set_quoted_ends(&mut error, &headers, at, source, destination);
-            let expected = Made { source, destination, ..made.clone() }.packet();
-            prop_assert_eq!(error, made::unreachable(made.destination.ip(), made.source.ip(), &expected));
+            let expected = TestPacket { source, destination, ..made.clone() }.packet();
+            prop_assert_eq!(error, test_packet::unreachable(made.destination.ip(), made.source.ip(), &expected));
         }
 
         #[test]
-        fn fragments_put_together_are_the_packet_with_new_ends(made in made::any_packet(), ends in made::any_ends()) {
+        fn fragments_put_together_are_the_packet_with_new_ends(made in test_packet::any_packet(), ends in test_packet::any_ends()) {
             prop_assume!(made.source.is_ipv4());
             let (source, destination) = of_family(made.source, ends);
-            let made = Made { payload: [made.payload, vec![7; 50]].concat(), ..made };
+            let made = TestPacket { payload: [made.payload, vec![7; 50]].concat(), ..made };
             let mut whole = Vec::new();
-            for mut fragment in made::fragments(&made.packet(), 9, 24) {
+            for mut fragment in test_packet::fragments(&made.packet(), 9, 24) {
                 let headers = Headers::parse(&fragment).unwrap();
                 set_ends(&mut fragment, &headers, source, destination);
                 whole.extend_from_slice(&fragment[20..]);
             }
-            prop_assert_eq!(&whole[..], &Made { source, destination, ..made }.packet()[20..]);
+            prop_assert_eq!(&whole[..], &TestPacket { source, destination, ..made }.packet()[20..]);
         }
 
         #[test]
@@ -149,13 +149,14 @@ mod tests {
 
     #[test]
     fn an_error_that_quotes_a_cut_packet_stays_sound() {
-        let quoted = Made::udp("198.41.0.4:4000", "10.53.0.3:53", b"question").packet();
-        let mut error = made::unreachable("10.53.0.3".parse().unwrap(), "198.41.0.4".parse().unwrap(), &quoted[..28]);
+        let quoted = TestPacket::udp("198.41.0.4:4000", "10.53.0.3:53", b"question").packet();
+        let mut error =
+            test_packet::unreachable("10.53.0.3".parse().unwrap(), "198.41.0.4".parse().unwrap(), &quoted[..28]);
         let headers = Headers::parse(&error).unwrap();
         let (source, destination) = ("10.53.0.2:4000".parse().unwrap(), "198.41.0.4:53".parse().unwrap());
         set_quoted_ends(&mut error, &headers, 28, source, destination);
         set_ends(&mut error, &headers, destination, source);
-        assert!(made::is_sound(&error));
+        assert!(test_packet::is_sound(&error));
         assert_eq!(Headers::parse_quoted(&error[28..]).unwrap().ports, Some((4_000, 53)));
     }
 }

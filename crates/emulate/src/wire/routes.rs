@@ -250,7 +250,7 @@ pub fn is_link_local(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::made::{self, Made};
+    use crate::wire::test_packet::{self, TestPacket};
 
     const CLIENTS: HostId = HostId(0);
     const RESOLVER: HostId = HostId(1);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn udp(source: &str, destination: &str) -> Vec<u8> {
-        Made::udp(source, destination, &[0; 40]).packet()
+        TestPacket::udp(source, destination, &[0; 40]).packet()
     }
 
     #[test]
@@ -285,9 +285,9 @@ mod tests {
         let question = udp("203.0.113.5:4000", "10.53.0.2:53");
         assert_eq!(find(&mut routes, CLIENTS, &question), Some(RESOLVER));
         assert_eq!(find(&mut routes, RESOLVER, &answer), Some(CLIENTS));
-        let late = made::unreachable("10.53.0.2".parse().unwrap(), "203.0.113.5".parse().unwrap(), &question);
+        let late = test_packet::unreachable("10.53.0.2".parse().unwrap(), "203.0.113.5".parse().unwrap(), &question);
         assert_eq!(find(&mut routes, RESOLVER, &late), Some(CLIENTS), "an error about its question");
-        for fragment in made::fragments(&answer, 9, 24) {
+        for fragment in test_packet::fragments(&answer, 9, 24) {
             assert_eq!(find(&mut routes, RESOLVER, &fragment), Some(CLIENTS));
         }
     }
@@ -296,11 +296,11 @@ mod tests {
     fn what_is_no_reply_to_a_client_is_nobodys() {
         let mut routes = routes();
         for client in ["203.0.113.5:4000", "203.0.113.5:53"] {
-            for syn in [udp(client, "10.53.0.2:53"), Made::tcp(client, "10.53.0.2:53", 1, 2, b"").packet()] {
+            for syn in [udp(client, "10.53.0.2:53"), TestPacket::tcp(client, "10.53.0.2:53", 1, 2, b"").packet()] {
                 find(&mut routes, CLIENTS, &syn);
             }
         }
-        let tcp = |flags, to: &str| Made::tcp("10.53.0.2:53", to, 1, flags, b"").packet();
+        let tcp = |flags, to: &str| TestPacket::tcp("10.53.0.2:53", to, 1, flags, b"").packet();
         for (leak, what) in [
             (udp("10.53.0.2:4001", "203.0.113.5:53"), "a question, from a port that nobody asked"),
             (udp("10.53.0.2:53", "203.0.113.5:53"), "a question, from a port that clients ask"),
@@ -310,11 +310,11 @@ mod tests {
         ] {
             let from = if leak[12] == 198 { INTERNET } else { RESOLVER };
             assert_eq!(find(&mut routes, from, &leak), None, "{what}");
-            for (fragment, number) in made::fragments(&leak, 3, 24).iter().zip(0..) {
+            for (fragment, number) in test_packet::fragments(&leak, 3, 24).iter().zip(0..) {
                 assert_eq!(find(&mut routes, from, fragment), None, "{what}, fragment {number}");
             }
         }
-        let response = Made::udp("10.53.0.2:53", "203.0.113.5:53", &[0, 1, 0x80, 0]).packet();
+        let response = TestPacket::udp("10.53.0.2:53", "203.0.113.5:53", &[0, 1, 0x80, 0]).packet();
         for reply in [response, tcp(0x12, "203.0.113.5:53"), tcp(0x10, "203.0.113.5:4000")] {
             assert_eq!(find(&mut routes, RESOLVER, &reply), Some(CLIENTS));
         }
@@ -331,13 +331,13 @@ mod tests {
     fn a_client_that_is_a_name_server_too_gets_its_answers_and_its_questions() {
         let mut routes = routes();
         find(&mut routes, CLIENTS, &udp("192.0.2.7:53", "10.53.0.2:53"));
-        let response = |port| Made::udp(&format!("10.53.0.2:{port}"), "192.0.2.7:53", &[0x80; 40]).packet();
+        let response = |port| TestPacket::udp(&format!("10.53.0.2:{port}"), "192.0.2.7:53", &[0x80; 40]).packet();
         assert_eq!(find(&mut routes, RESOLVER, &response(53)), Some(CLIENTS));
         assert_eq!(find(&mut routes, RESOLVER, &udp("10.53.0.2:53", "192.0.2.7:53")), Some(INTERNET));
         assert_eq!(find(&mut routes, RESOLVER, &udp("10.53.0.2:4000", "192.0.2.7:53")), Some(INTERNET));
         // Fragments go where the first of them went.
         for (port, to, id) in [(53, CLIENTS, 7), (4_000, INTERNET, 8)] {
-            for fragment in made::fragments(&response(port), id, 24) {
+            for fragment in test_packet::fragments(&response(port), id, 24) {
                 assert_eq!(find(&mut routes, RESOLVER, &fragment), Some(to));
             }
         }

@@ -2,7 +2,7 @@
 
 use ldplayer_link::Rtt;
 
-use super::made::{self, Made};
+use super::test_packet::{self, TestPacket};
 use super::*;
 use proptest::prelude::*;
 
@@ -54,16 +54,16 @@ fn balance(wire: &Wire) {
 #[test]
 fn question_and_answer_take_the_round_trip_time_exactly() {
     let mut wire = Wire::new(&settings(rtt("20ms")));
-    let query = Made::udp("192.0.2.7:4000", "10.53.0.2:53", b"question").packet();
+    let query = TestPacket::udp("192.0.2.7:4000", "10.53.0.2:53", b"question").packet();
     assert_eq!(send(&mut wire, 1_000, CLIENTS, &query), Fate::Wait);
     assert_eq!(wire.poll_timeout(), Some(1_000 + 10 * MS));
     assert_eq!(received(&mut wire, 999 + 10 * MS), []);
     assert_eq!(received(&mut wire, 1_000 + 10 * MS), [(1_000 + 10 * MS, RESOLVER, b"question".to_vec())]);
-    let answer = Made::udp("10.53.0.2:53", "192.0.2.7:4000", b"answer").packet();
+    let answer = TestPacket::udp("10.53.0.2:53", "192.0.2.7:4000", b"answer").packet();
     assert_eq!(send(&mut wire, 1_000 + 10 * MS, RESOLVER, &answer), Fate::Wait);
     assert_eq!(received(&mut wire, i64::MAX), [(1_000 + 20 * MS, CLIENTS, b"answer".to_vec())]);
     // Between resolver and Internet there is no link: no delay.
-    let upstream = Made::udp("10.53.0.2:4001", "198.41.0.4:53", b"x").packet();
+    let upstream = TestPacket::udp("10.53.0.2:4001", "198.41.0.4:53", b"x").packet();
     assert_eq!(send(&mut wire, 0, RESOLVER, &upstream), Fate::Deliver(INTERNET));
     balance(&wire);
 }
@@ -74,13 +74,13 @@ fn each_client_has_its_own_round_trip_time() {
     let prefixes = Rtt::parse("t.csv", |_| Ok(table.to_owned())).unwrap();
     let mut wire = Wire::new(&settings(LinkSpec { rtt: prefixes, ..LinkSpec::default() }));
     for (client, ms) in [("192.0.2.7", 15), ("192.0.2.8", 5)] {
-        send(&mut wire, 0, CLIENTS, &Made::udp(&format!("{client}:1"), "10.53.0.2:53", b"x").packet());
+        send(&mut wire, 0, CLIENTS, &TestPacket::udp(&format!("{client}:1"), "10.53.0.2:53", b"x").packet());
         assert_eq!(received(&mut wire, i64::MAX), [(ms * MS, RESOLVER, b"x".to_vec())], "{client}");
-        send(&mut wire, 0, RESOLVER, &Made::udp("10.53.0.2:53", &format!("{client}:1"), b"x").packet());
+        send(&mut wire, 0, RESOLVER, &TestPacket::udp("10.53.0.2:53", &format!("{client}:1"), b"x").packet());
         assert_eq!(received(&mut wire, i64::MAX), [(ms * MS, CLIENTS, b"x".to_vec())], "{client}");
     }
     assert_eq!(
-        send(&mut wire, 0, CLIENTS, &Made::udp("203.0.113.1:1", "10.53.0.2:53", b"x").packet()),
+        send(&mut wire, 0, CLIENTS, &TestPacket::udp("203.0.113.1:1", "10.53.0.2:53", b"x").packet()),
         Fate::Deliver(RESOLVER)
     );
 }
@@ -89,12 +89,12 @@ fn each_client_has_its_own_round_trip_time() {
 fn packets_nobody_owns_are_leaks_and_go_nowhere() {
     let mut wire = Wire::new(&settings(rtt("0")));
     for _ in 0..3 {
-        let stray = Made::udp("10.53.0.2:4000", "8.8.8.8:53", b"x").packet();
+        let stray = TestPacket::udp("10.53.0.2:4000", "8.8.8.8:53", b"x").packet();
         assert_eq!(send(&mut wire, 0, RESOLVER, &stray), Fate::Drop(Reason::Leaked));
     }
-    let stray = Made::tcp("[fd53::2]:4000", "[2620:fe::fe]:443", 1, 2, b"").packet();
+    let stray = TestPacket::tcp("[fd53::2]:4000", "[2620:fe::fe]:443", 1, 2, b"").packet();
     assert_eq!(send(&mut wire, 0, RESOLVER, &stray), Fate::Drop(Reason::Leaked));
-    let report = Made::udp("10.53.0.2:5353", "224.0.0.251:5353", b"x").packet();
+    let report = TestPacket::udp("10.53.0.2:5353", "224.0.0.251:5353", b"x").packet();
     assert_eq!(send(&mut wire, 0, RESOLVER, &report), Fate::Drop(Reason::LinkLocal));
     let counts = wire.counts();
     let leaks: Vec<_> =
@@ -115,7 +115,7 @@ fn packets_of_a_flow_stay_in_order_unless_asked_otherwise() {
                 &mut wire,
                 i64::from(number) * MS,
                 CLIENTS,
-                &Made::udp("192.0.2.7:1", "10.53.0.2:53", &[number]).packet(),
+                &TestPacket::udp("192.0.2.7:1", "10.53.0.2:53", &[number]).packet(),
             );
         }
         let order: Vec<u8> = received(&mut wire, i64::MAX).into_iter().map(|(_, _, payload)| payload[0]).collect();
@@ -132,7 +132,7 @@ fn the_same_seed_gives_the_same_fates() {
         let mut wire = Wire::new(&Settings { seed, ..settings(link.clone()) });
         for number in 0..200 {
             let client = format!("192.0.2.{}:{number}", number % 7);
-            send(&mut wire, number, CLIENTS, &Made::udp(&client, "10.53.0.2:53", b"x").packet());
+            send(&mut wire, number, CLIENTS, &TestPacket::udp(&client, "10.53.0.2:53", b"x").packet());
         }
         balance(&wire);
         received(&mut wire, i64::MAX)
@@ -146,7 +146,7 @@ fn lost_and_superfluous_packets_are_counted() {
     let loss = LinkSpec { loss: Some("50%".parse().unwrap()), ..rtt("20ms") };
     let mut wire = Wire::new(&Settings { waiting: 10, ..settings(loss) });
     for number in 0..100 {
-        send(&mut wire, 0, CLIENTS, &Made::udp(&format!("192.0.2.7:{number}"), "10.53.0.2:53", b"x").packet());
+        send(&mut wire, 0, CLIENTS, &TestPacket::udp(&format!("192.0.2.7:{number}"), "10.53.0.2:53", b"x").packet());
     }
     let counts = wire.counts();
     assert_eq!((counts.waiting, counts.dropped.lost + counts.dropped.wire_full), (10, 90));
@@ -154,7 +154,7 @@ fn lost_and_superfluous_packets_are_counted() {
     let rate = LinkSpec { rate: Some("1Mbit,1ms".parse().unwrap()), ..rtt("20ms") };
     let mut wire = Wire::new(&settings(rate));
     let full = (0..10).filter(|_| {
-        send(&mut wire, 0, CLIENTS, &Made::udp("192.0.2.7:1", "10.53.0.2:53", &[0; 97]).packet())
+        send(&mut wire, 0, CLIENTS, &TestPacket::udp("192.0.2.7:1", "10.53.0.2:53", &[0; 97]).packet())
             == Fate::Drop(Reason::QueueFull)
     });
     // 125 octets take 1 ms: one is being sent and one waits.
@@ -165,11 +165,12 @@ fn lost_and_superfluous_packets_are_counted() {
 #[test]
 fn retransmissions_and_fragments_are_counted() {
     let mut wire = Wire::new(&settings(rtt("1ms")));
-    let segment = |sequence, octets: &[u8]| Made::tcp("192.0.2.7:1", "10.53.0.2:53", sequence, 0x10, octets).packet();
+    let segment =
+        |sequence, octets: &[u8]| TestPacket::tcp("192.0.2.7:1", "10.53.0.2:53", sequence, 0x10, octets).packet();
     for packet in [segment(1, b"abc"), segment(4, b"de"), segment(4, b"de"), segment(6, b"")] {
         send(&mut wire, 0, CLIENTS, &packet);
     }
-    for fragment in made::fragments(&Made::udp("192.0.2.7:1", "10.53.0.2:53", &[0; 100]).packet(), 1, 40) {
+    for fragment in test_packet::fragments(&TestPacket::udp("192.0.2.7:1", "10.53.0.2:53", &[0; 100]).packet(), 1, 40) {
         assert_eq!(send(&mut wire, 0, CLIENTS, &fragment), Fate::Wait);
     }
     let counts = wire.counts();
@@ -179,7 +180,7 @@ fn retransmissions_and_fragments_are_counted() {
 #[test]
 fn a_refused_packet_was_not_delivered() {
     let mut wire = Wire::new(&settings(rtt("0")));
-    let packet = Made::udp("192.0.2.7:1", "10.53.0.2:53", b"x").packet();
+    let packet = TestPacket::udp("192.0.2.7:1", "10.53.0.2:53", b"x").packet();
     assert_eq!(send(&mut wire, 0, CLIENTS, &packet), Fate::Deliver(RESOLVER));
     wire.handle_refusal(RESOLVER, packet.len());
     assert_eq!((wire.counts().delivered(), wire.counts().dropped.refused), (0, 1));
@@ -195,7 +196,7 @@ fn two_resolvers_ask_a_root_server_through_the_proxies_at_its_distance() {
     let mut wire = Wire::new(&Settings { proxies: Some(proxies), paths: vec![path], ..settings(rtt("0")) });
     for resolver in ["10.53.0.2:4000", "10.53.0.9:4000"] {
         assert_eq!(
-            send(&mut wire, 0, RESOLVER, &Made::udp(resolver, "198.41.0.4:53", resolver.as_bytes()).packet()),
+            send(&mut wire, 0, RESOLVER, &TestPacket::udp(resolver, "198.41.0.4:53", resolver.as_bytes()).packet()),
             Fate::Wait
         );
         let seen = wire.poll_transmit(15 * MS).unwrap();
@@ -207,16 +208,16 @@ fn two_resolvers_ask_a_root_server_through_the_proxies_at_its_distance() {
         );
         let client = format!("198.41.0.4:{}", headers.ports.unwrap().0);
         assert_eq!(
-            send(&mut wire, 0, INTERNET, &Made::udp("10.53.0.3:53", &client, resolver.as_bytes()).packet()),
+            send(&mut wire, 0, INTERNET, &TestPacket::udp("10.53.0.3:53", &client, resolver.as_bytes()).packet()),
             Fate::Wait
         );
         let answer = wire.poll_transmit(15 * MS).unwrap();
         assert_eq!((answer.due, answer.tag), (15 * MS, RESOLVER));
-        assert_eq!(answer.packet, Made::udp("198.41.0.4:53", resolver, resolver.as_bytes()).packet());
+        assert_eq!(answer.packet, TestPacket::udp("198.41.0.4:53", resolver, resolver.as_bytes()).packet());
     }
     // A client that sends from port 53 gets its answer unchanged.
-    send(&mut wire, 0, CLIENTS, &Made::udp("192.0.2.7:53", "10.53.0.2:53", b"x").packet());
-    let answer = Made::udp("10.53.0.2:53", "192.0.2.7:53", b"x").packet();
+    send(&mut wire, 0, CLIENTS, &TestPacket::udp("192.0.2.7:53", "10.53.0.2:53", b"x").packet());
+    let answer = TestPacket::udp("10.53.0.2:53", "192.0.2.7:53", b"x").packet();
     assert_eq!(send(&mut wire, 0, RESOLVER, &answer), Fate::Deliver(CLIENTS));
     assert_eq!(wire.counts().rewritten, 4);
     balance(&wire);
@@ -227,12 +228,12 @@ fn the_proxies_hide_no_leak() {
     let proxies =
         ProxySettings { resolver: RESOLVER, server: INTERNET, peers: vec!["10.53.0.3".parse().unwrap()], port: 53 };
     let mut wire = Wire::new(&Settings { proxies: Some(proxies), ..settings(rtt("0")) });
-    send(&mut wire, 0, CLIENTS, &Made::udp("9.9.9.9:53", "10.53.0.2:53", b"x").packet());
+    send(&mut wire, 0, CLIENTS, &TestPacket::udp("9.9.9.9:53", "10.53.0.2:53", b"x").packet());
     for outside in ["8.8.8.8:53", "9.9.9.9:53"] {
-        let query = Made::udp("10.53.0.2:4000", outside, &[0; 12]).packet();
+        let query = TestPacket::udp("10.53.0.2:4000", outside, &[0; 12]).packet();
         assert_eq!(send(&mut wire, 0, RESOLVER, &query), Fate::Drop(Reason::Leaked), "{outside}");
     }
-    let query = Made::udp("10.53.0.2:4000", "198.41.0.4:53", &[0; 12]).packet();
+    let query = TestPacket::udp("10.53.0.2:4000", "198.41.0.4:53", &[0; 12]).packet();
     assert_eq!(send(&mut wire, 0, RESOLVER, &query), Fate::Deliver(INTERNET));
     assert_eq!((wire.counts().dropped.leaked, wire.counts().rewritten), (2, 1));
 }

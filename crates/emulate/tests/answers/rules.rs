@@ -258,8 +258,8 @@ fn forget_denials(ours: &mut Seen, theirs: &mut Seen) {
     }
 }
 
-/// RFC 5155 §7.2.1: a closest encloser proof has "an NSEC3 RR that matches the closest (provable) encloser". Theirs has none where
-/// the closest encloser is there for opted-out delegations alone.
+/// RFC 5155 §7.2.1: a closest encloser proof has "an NSEC3 RR that matches the closest (provable) encloser". Theirs lacks it if the closest
+/// encloser exists only for opted-out delegations.
 const PROVABLE: Rule = Rule {
     name: "provable-encloser",
     forgive: |_, ours, theirs| {

@@ -67,7 +67,7 @@ impl Memory {
         }
     }
 
-    /// Octets of a part; none where it is not inside.
+    /// Octets of a part; `None` if it is not inside the mapping.
     ///
     /// # Safety
     /// The kernel must not write to the part while the result lives.
@@ -79,7 +79,7 @@ impl Memory {
         unsafe { slice::from_raw_parts(self.start.as_ptr().add(at), length) }
     }
 
-    /// Octets of a part, to be written; none where it is not inside.
+    /// Writable octets of a part; `None` if it is not inside the mapping.
     ///
     /// # Safety
     /// The kernel must neither read nor write the part while the result lives.

@@ -223,7 +223,7 @@ fn set_up(socket: &Socket, way: Way) -> io::Result<()> {
     }
 }
 
-/// The frame in a slot; none where the slot says what cannot be.
+/// The frame in a slot; `None` if the slot header is invalid.
 fn read_slot<'a>(slot: &'a [u8], status: u32, socket: &Socket, long: &'a mut [u8]) -> Option<Frame<'a>> {
     let (start, captured) = (usize::from(half(slot, FRAME)?), word(slot, CAPTURED)? as usize);
     let mut octets = slot.get(start..start.checked_add(captured)?)?;
@@ -270,7 +270,7 @@ mod tests {
         slot[CAPTURED..][..4].copy_from_slice(&captured.to_ne_bytes());
         slot[FRAME..][..2].copy_from_slice(&start.to_ne_bytes());
         let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), None).unwrap();
-        // That of a copy, though there is none.
+        // Sets TP_STATUS_COPY although no copy is queued.
         let status = libc::TP_STATUS_USER | libc::TP_STATUS_COPY;
         read_slot(&slot, status, &socket, &mut [0; 9]).map(|frame| (frame.octets.to_vec(), frame.length))
     }

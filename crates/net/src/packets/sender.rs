@@ -16,7 +16,7 @@ pub const BATCH: usize = 64;
 /// Octets of an Ethernet header without a tag.
 const HEADER: usize = 14;
 
-/// By which kind of socket frames are sent.
+/// Socket type used to send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderKind {
     /// AF_PACKET: `sendmmsg`, past the queueing discipline. Any number of workers.
@@ -54,7 +54,7 @@ impl FrameSender {
         Ok(Self { by })
     }
 
-    /// Sends by a TAP device, whose frames arrive at the host itself: `interface` is the device, and `tap` its queue, which several senders
+    /// Sends through a TAP device, whose frames arrive at this host: `interface` is the device, and `tap` its queue, which several senders
     /// may share.
     ///
     /// # Errors
@@ -99,9 +99,8 @@ impl FrameSender {
         }
     }
 
-    /// Sends the batch, by one system call where the kernel takes it at once, and returns how many frames left, from the front.
-    /// Behind those come the ones that were lost, by which [`Self::drops`] has grown. The others stay, when the kernel or the device has no
-    /// room for them now.
+    /// Sends the batch, by one system call where the kernel takes it at once, and returns how many frames left, from the front. Lost frames
+    /// follow them; [`Self::drops`] counts these. The others stay queued if the kernel or the device has no room now.
     ///
     /// # Errors
     /// What the kernel said to the first frame, such as that the interface is down. AF_PACKET and a TAP device give that frame up, so that it

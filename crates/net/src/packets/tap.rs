@@ -153,7 +153,7 @@ impl State {
     fn of(error: &io::Error) -> Self {
         match error.raw_os_error() {
             _ if is_full(error) => Self::Waiting,
-            // So it is called of a TAP device that is down; of all other interfaces by its own name.
+            // A TAP device that is down returns EIO; all other interfaces return ENETDOWN.
             Some(libc::EIO) => Self::Refused(libc::ENETDOWN),
             number => Self::Refused(number.unwrap_or(libc::EIO)),
         }

@@ -256,8 +256,8 @@ fn make_rings(socket: &Socket) -> io::Result<libc::xdp_mmap_offsets> {
     Ok(offsets)
 }
 
-/// Binds to the first transmit queue that is free, now or in a moment. The kernel would bind to one that only receives, too, by which it sends nothing
-/// and says nothing.
+/// Binds to the first transmit queue that is free, now or in a moment. Binding to an RX-only queue also succeeds, but then nothing is ever
+/// sent.
 fn bind(socket: &Socket, interface: &Interface) -> Result<(), PacketError> {
     let most = transmit_queues(&interface.name)?.unwrap_or(QUEUES).min(QUEUES);
     let mut queues = most;

@@ -145,7 +145,7 @@ impl Connection {
             || active.tls.as_ref().is_some_and(|tls| tls.has_output())
     }
 
-    /// Takes the partial response, and how it arrived so far; as of `now` if there is none.
+    /// Takes the partial response and its arrival times so far; `now` if there is none.
     pub fn take_input(&mut self, now: RunTime) -> (Vec<u8>, Arrival) {
         let none = (Vec::new(), Arrival { since: now, now, length_apart: false });
         if self.active().is_none_or(|active| active.buffers.is_none()) {

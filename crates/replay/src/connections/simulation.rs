@@ -262,7 +262,7 @@ impl Network {
         }
     }
 
-    /// Takes records: what they carry is served, and what the session has to say is sent.
+    /// Handles records: serves their content, and sends what the session has pending.
     fn serve_tls(&mut self, number: u64, mut octets: &[u8]) {
         let config = Arc::clone(self.tls.as_ref().unwrap());
         let mut session = self.sessions.remove(&number).unwrap_or_else(|| ServerConnection::new(config).unwrap());

@@ -242,7 +242,7 @@ impl Tls {
         self.records.as_mut()?.forge(kind, content).ok()
     }
 
-    /// Advances the session as far as its input allows, and sends `content` once possible.
+    /// Advances the session as far as its input allows, and sends `content` when it is established.
     fn advance(&mut self, content: &[u8], received: &mut Vec<u8>) -> Result<(), Error> {
         let Self { session, input, output, is_up, has_ended, early, .. } = self;
         let session = session.as_mut().ok_or(Error::EncryptError)?;

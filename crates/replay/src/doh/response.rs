@@ -124,7 +124,7 @@ impl BlockReader {
         }
     }
 
-    /// What the block is, of which all fields have been taken.
+    /// The status and content type of a block whose fields have all been read.
     pub const fn end(self) -> Block {
         match self.head.status {
             _ if self.is_malformed => Block::Malformed,

@@ -10,7 +10,7 @@ use ldplayer_net::packets::{Checksum, ETHERNET, Frame, FrameSender};
 
 /// Frames on the link at most, in each direction.
 const WAITING: usize = 1 << 18;
-/// Flows whose order and place in their random sequence are remembered, at least.
+/// Minimum number of flows whose order and position in their random sequence are remembered.
 const FLOWS: usize = 1 << 16;
 /// Octets of the longest frame that waits: an IP packet of 64 KiB, as offloads make them.
 const LONGEST: usize = 65_535 + ETHERNET;

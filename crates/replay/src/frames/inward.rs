@@ -156,7 +156,7 @@ pub(super) fn contents<'a>(frame: &Frame<'a>) -> Result<(Mac, Content<'a>), Usel
     Ok((ethernet.source, content))
 }
 
-/// What is in a datagram of which the last missing part has come.
+/// The content of a datagram whose last missing fragment has arrived.
 fn whole<'a>(
     fragments: &'a mut Reassembler,
     at: RunTime,

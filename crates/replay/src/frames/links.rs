@@ -8,7 +8,7 @@ use ldplayer_stack::frame::{Link, Mac};
 /// Headers of frames from clients to servers.
 #[derive(Clone, Debug)]
 pub struct Links {
-    /// That of all servers, or of those that are in no table.
+    /// The next hop of servers that are not in the table.
     first: Link,
     /// Those of several next hops; empty where there is one.
     of: HashMap<IpAddr, Link, foldhash::fast::FixedState>,

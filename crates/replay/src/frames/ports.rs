@@ -35,7 +35,7 @@ impl Ports {
         Some(self.first + place * self.step)
     }
 
-    /// The socket that a port stands for, and whether it carries QUIC; `None` if none of this worker does.
+    /// The socket that a port stands for, and whether it carries QUIC; `None` for a port of no client of this worker.
     pub fn socket(self, port: u16) -> Option<(SocketKey, bool)> {
         let offset = port.checked_sub(self.first)?;
         let place = offset / self.step;

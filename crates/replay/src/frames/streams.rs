@@ -89,7 +89,7 @@ impl FrameStreams {
         self.report(now, machine);
     }
 
-    /// Handles a segment that arrived at `now`; `present` is the time by now, which is that of actions.
+    /// Handles a segment that arrived at `now`; `present` is the current time, at which actions are taken.
     pub fn handle_segment(
         &mut self,
         (now, present): (RunTime, RunTime),

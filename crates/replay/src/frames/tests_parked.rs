@@ -24,7 +24,7 @@ const MS: i64 = 1_000 * US;
 struct Peer {
     /// What is sent next, and what is expected next.
     next: [u32; 2],
-    heard: Vec<u8>,
+    sink: Vec<u8>,
     /// Answers that are held back.
     held: Vec<u8>,
     is_closed: bool,
@@ -115,7 +115,7 @@ impl World {
         let Some(peer) = self.peers.get_mut(&client) else { return Vec::new() };
         assert!(*sequence == peer.next[1] || payload.is_empty(), "nothing is lost here");
         peer.next[1] = peer.next[1].wrapping_add(payload.len() as u32);
-        peer.heard.extend(payload);
+        peer.sink.extend(payload);
         let answers = peer.take_answers();
         if flags.has(Flags::FIN) {
             peer.next[1] = peer.next[1].wrapping_add(1);
@@ -191,13 +191,13 @@ impl Peer {
     /// Answers to what was asked, but for those that are held back.
     fn take_answers(&mut self) -> Vec<u8> {
         let mut answers = Vec::new();
-        let heard = std::mem::take(&mut self.heard);
-        let mut rest = heard.as_slice();
+        let sink = std::mem::take(&mut self.sink);
+        let mut rest = sink.as_slice();
         while let Some(message) = crate::connections::framing::split(&mut rest) {
             let is_held = crate::connections::simulation::number(message).is_multiple_of(5);
             if is_held { &mut self.held } else { &mut answers }.extend(framed(message));
         }
-        self.heard = rest.to_vec();
+        self.sink = rest.to_vec();
         answers
     }
 }

@@ -24,7 +24,7 @@ pub struct Own {
     pub is_full: bool,
     /// It takes no more queries: the server has said that it goes away.
     pub is_leaving: bool,
-    /// It is on the list of those that may have something to send.
+    /// It is on the list of connections that may have something to send.
     pub is_called: bool,
     /// When the kernel had its first packet.
     pub began: RunTime,
@@ -32,7 +32,7 @@ pub struct Own {
     pub armed: i64,
     /// Streams of queries that have not come to their end.
     pub streams: u32,
-    /// The ID to which its first packets go, by which a refusal is known.
+    /// The connection ID of its first packets, to match ICMP refusals.
     pub initial: u64,
     /// What the endpoint calls it.
     pub handle: ConnectionHandle,

@@ -15,7 +15,7 @@ use crate::table::{End, Machine, Stage};
 const KEPT: usize = 70_000;
 
 /// How a read of a stream came out.
-enum Came {
+enum ReadResult {
     /// More is to come.
     Part,
     /// The server has ended the stream in order.
@@ -77,7 +77,7 @@ impl Quic {
             return;
         }
         let mut stream = connection.own.session.send_stream(id);
-        // What is blocked stays, and is told of when there is room; a stream that was stopped is told of, too.
+        // Blocked data stays queued until a writable event; a stopped stream also has an event.
         let _ = stream.write_chunks(std::slice::from_mut(&mut request.own.output));
         if request.own.output.is_empty() {
             let _ = stream.finish();
@@ -128,7 +128,7 @@ impl Quic {
 
     /// Takes the octets that have come of the answer to a request, so that all that is kept of it is in `content`. Returns how
     /// that came out, and whether there were any; `None` where the stream is not read any more.
-    fn take_chunks(&mut self, at: Slot, id: StreamId, slot: Slot, content: &mut Vec<u8>) -> Option<(Came, bool)> {
+    fn take_chunks(&mut self, at: Slot, id: StreamId, slot: Slot, content: &mut Vec<u8>) -> Option<(ReadResult, bool)> {
         let (connection, request) = self.table.pair_mut(at, slot)?;
         let is_http3 = connection.own.http3.is_some();
         let mut stream = connection.own.session.recv_stream(id);
@@ -141,12 +141,12 @@ impl Quic {
                 Ok(Some(chunk)) => {
                     has_octets = true;
                     if let Err(fault) = take_chunk(&chunk.bytes, request, is_http3, content) {
-                        break Came::Faulty(fault);
+                        break ReadResult::Faulty(fault);
                     }
                 }
-                Ok(None) => break Came::Whole,
-                Err(ReadError::Blocked) => break Came::Part,
-                Err(ReadError::Reset(code)) => break Came::Reset(code.into_inner()),
+                Ok(None) => break ReadResult::Whole,
+                Err(ReadError::Blocked) => break ReadResult::Part,
+                Err(ReadError::Reset(code)) => break ReadResult::Reset(code.into_inner()),
             }
         };
         // The connection is looked after in any case.
@@ -165,16 +165,16 @@ impl Quic {
         let _ = chunks.finalize();
     }
 
-    fn take(&mut self, at: Slot, slot: Slot, now: RunTime, content: &[u8], came: Came) {
+    fn take(&mut self, at: Slot, slot: Slot, now: RunTime, content: &[u8], came: ReadResult) {
         match came {
-            Came::Part => {
+            ReadResult::Part => {
                 if let Some(request) = self.table.request_mut(slot) {
                     request.own.input.extend_from_slice(content);
                 }
             }
-            Came::Reset(code) => self.handle_reset(at, slot, now, code),
-            Came::Faulty(fault) => self.handle_fault(at, slot, now, fault),
-            Came::Whole => {
+            ReadResult::Reset(code) => self.handle_reset(at, slot, now, code),
+            ReadResult::Faulty(fault) => self.handle_fault(at, slot, now, fault),
+            ReadResult::Whole => {
                 let Some(request) = self.table.request(slot) else { return };
                 let message = match request.row.transport {
                     Transport::Doh3 => request.own.response.end().map(|()| content),
@@ -254,8 +254,7 @@ impl Quic {
         }
     }
 
-    /// The server of a connection spends this much on a datagram, of which answers have made up for their part. If that is too much, the
-    /// connection ends.
+    /// Charges a datagram to the server's budget, from which answers are already deducted. The connection ends when the budget is exceeded.
     pub(super) fn charge(&mut self, at: Slot, now: RunTime, cost: u32) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let queries = (connection.taken(), PER_STREAM);
@@ -291,7 +290,7 @@ impl Quic {
 /// Takes octets of an answer.
 ///
 /// # Errors
-/// Why it is none, where that is known before its end.
+/// Why it is invalid, if that is known before its end.
 fn take_chunk(octets: &[u8], request: &mut Request, is_http3: bool, content: &mut Vec<u8>) -> Result<(), Fault> {
     if is_http3 {
         return request.own.response.receive(octets, content);

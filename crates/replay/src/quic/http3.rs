@@ -58,6 +58,6 @@ pub const CONTROL: &[u8] = &[0x00, kind::SETTINGS as u8, 4, 0x01, 0, 0x07, 0];
 pub enum Fault {
     /// The connection is to be ended with this code.
     Connection(u32),
-    /// The response is no answer, for a reason, and the server is told with a code that it need not send the rest.
+    /// Rejects the response for a reason, and tells the server with a code to stop sending.
     Stream(Reason, u32),
 }

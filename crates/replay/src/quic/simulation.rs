@@ -255,7 +255,7 @@ impl Network {
         Self::new(policy, &settings(), usual(), |_, message| answer(message))
     }
 
-    /// The server starts anew: it knows its old connections no more, but the key by which it resets them.
+    /// The server restarts: it has forgotten its connections but still has the key for stateless resets.
     pub fn restart(&mut self, config: ServerConfig) {
         self.sessions.clear();
         self.endpoint = Endpoint::new(Arc::clone(&self.keys), Some(Arc::new(config)), false, None);
@@ -407,7 +407,7 @@ impl Network {
                 drop(self.endpoint.retry(incoming, &mut response).unwrap());
             }
             Accept::Yes | Accept::Retry => {
-                // One that comes to nothing is a failed handshake, of which the client is told.
+                // A connection that is never established is a failed handshake, which the client reports.
                 if let Ok((handle, connection)) = self.endpoint.accept(incoming, now, &mut response, None) {
                     let session = Session { number: self.accepted, connection, streams: HashMap::new() };
                     self.accepted += 1;

@@ -245,9 +245,9 @@ fn idle_connections_are_closed_by_the_client_or_by_the_server_s_own_time() {
     network.pass(1_000 * MS);
     assert_eq!(network.machine.connection_counts().closed_idle, 1);
     // The server is told, and has nothing to end by itself.
-    let heard = network.datagrams;
+    let sink = network.datagrams;
     network.pass(60_000 * MS);
-    assert_eq!(network.datagrams, heard);
+    assert_eq!(network.datagrams, sink);
 
     let mut network = Network::honest(Policy { idle_timeout: 100_000 * MS, ..policy() });
     assert!(all_answered(&network.replay([doq_query(0, 1, 0)])));

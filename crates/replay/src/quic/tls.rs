@@ -174,10 +174,10 @@ fn transport(uni_streams: u32) -> TransportConfig {
 
 /// The address validation tokens of the clients (RFC 9000 §8.1.3), one for each server; no client uses another one's.
 #[derive(Debug, Default)]
-struct Tokens(Mutex<Kept>);
+struct Tokens(Mutex<TokenMap>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TokenMap {
     key: Option<Key>,
     tokens: HashMap<Key, Bytes, foldhash::fast::FixedState>,
 }

@@ -15,7 +15,7 @@ pub enum State {
     Wanted,
     /// The first packet is sent, and nothing has come back.
     Opening,
-    /// The server has been heard of, and a handshake is under way.
+    /// The server has answered, and a handshake is under way.
     Handshaking,
     /// Queries can be written.
     Open,
@@ -23,7 +23,7 @@ pub enum State {
     Idle,
 }
 
-/// On what terms a server keeps a connection: what a machine adds to one, as far as its end depends on it.
+/// Per-connection state of a machine that decides when the server may close the connection.
 pub trait Terms {
     /// What the machine adds to one that is not idle.
     type Active: Debug + Default;
@@ -102,7 +102,7 @@ impl<C: Terms> Connection<C> {
         self.active.take_if(|active| C::is_dispensable(&active.own))
     }
 
-    /// Its requests that are written and not answered, and those that are not written, once it has ended.
+    /// Its requests, those written but unanswered and those not written, once it has ended.
     pub(super) fn into_lists(self) -> [List<1>; 2] {
         self.active.map_or_else(Default::default, |active| [active.outstanding, active.queue])
     }

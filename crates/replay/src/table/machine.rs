@@ -44,7 +44,7 @@ pub trait Machine: Sized {
         None
     }
 
-    /// Takes a connection out of everything and sees to its closing. It `ended` then and so; `None` where it did not come up.
+    /// Takes a connection out of everything and sees to its closing. `ended`: when and how it ended; `None` if it was never established.
     fn detach(&mut self, at: Slot, ended: Option<(RunTime, End)>) -> Option<ConnectionOf<Self>>;
 
     /// A request has been put on the queue of a connection.
@@ -53,7 +53,7 @@ pub trait Machine: Sized {
     /// A request of a connection has come to its end, by this answer if there is one.
     fn handle_finished(&mut self, at: Slot, now: RunTime, answer: Option<&Message<'_>>);
 
-    /// Whether a connection may have one more query, as far as its server and what is spoken are concerned.
+    /// Whether server and protocol allow one more query on a connection.
     fn has_stream(&self, connection: &ConnectionOf<Self>) -> bool;
 
     /// Queries after which a connection is used no more.

@@ -281,7 +281,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         (at, stream)
     }
 
-    /// Forgets a parked connection, and returns the addresses of its client and its server, and what its stream is; `None` if none is left.
+    /// Removes a parked connection, and returns the addresses of its client and server and the state of its stream; `None` if none is left.
     pub fn take_parked(&mut self) -> Option<(IpAddr, SocketAddr, tcp::Parked)> {
         let (_, place) = self.longest_parked()?;
         let entry = self.parked.take(place);

@@ -32,7 +32,7 @@ pub struct Request<R> {
     pub id: Option<u64>,
     /// Where it stands.
     pub stage: Stage,
-    /// It has a deadline, and a place on the list of those that have.
+    /// It has a deadline and is on the list of requests with one.
     pub waits: bool,
     /// It caused its connection to be opened.
     pub is_opener: bool,
@@ -52,7 +52,7 @@ impl<R: Default> Request<R> {
         Self { expected: query.expected, ..Self::blank(row, query.wire, query.client, route) }
     }
 
-    /// A query whose answer over UDP was truncated, to be asked over TCP as of the same moment.
+    /// A query whose answer over UDP was truncated, retried over TCP with its original send time.
     pub fn fallback(pending: Pending) -> Self {
         let client = pending.client;
         let route = Route { socket: pending.socket, source: pending.source, server: pending.server };

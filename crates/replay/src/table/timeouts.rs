@@ -6,7 +6,7 @@ use super::{Class, Connection, ConnectionTable, State, Terms, place};
 use crate::slab::{List, Slot};
 
 impl<C: Terms, R: Default> ConnectionTable<C, R> {
-    /// The server of a connection has been heard of, and its handshake is under way from `now` on.
+    /// The server of a connection has answered, and its handshake is under way from `now` on.
     pub fn begin_handshake(&mut self, at: Slot, now: RunTime) {
         self.leave_connecting(at);
         let Some(connection) = self.connections.get_mut(at) else { return };
@@ -62,18 +62,18 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         connection.own.server_idle_timeout(self.policy(connection.class).idle_timeout)
     }
 
-    /// The connection that has been idle for longest, and since when, of those that are not parked.
+    /// The unparked connection that has been idle for longest, and since when.
     pub(super) fn longest_idle(&self) -> Option<(RunTime, Slot)> {
         let first = self.classes.iter().filter_map(|class| self.first_since(&class.idle, 0));
         first.min_by_key(|first| first.0)
     }
 
-    /// The connection whose server should have been heard of first, and when it should have been.
+    /// The connection whose server should have answered first, and when it should have.
     pub(super) fn first_opening(&self) -> Option<(RunTime, Slot)> {
         self.first_of_classes(|class| (&class.opening, class.policy.connect_timeout))
     }
 
-    /// The connection whose handshake should have been through first, and when it should have been.
+    /// The connection whose handshake should have been through first, and when it should have.
     pub(super) fn first_handshaking(&self) -> Option<(RunTime, Slot)> {
         self.first_of_classes(|class| (&class.handshaking, class.policy.handshake_timeout))
     }
@@ -105,7 +105,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.first_deadline(&self.waiting)
     }
 
-    /// The request whose late answer is not known any more first, and when that is.
+    /// The request whose late answers are forgotten next, and when.
     pub(super) fn first_lingering(&self) -> Option<(RunTime, Slot)> {
         self.first_deadline(&self.lingering)
     }

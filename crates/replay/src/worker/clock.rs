@@ -25,7 +25,7 @@ impl RunClock {
         clock::sleep_until(self.origin + at.0);
     }
 
-    /// What the wall clock, of which the kernel's timestamps are, is ahead of run time, in nanoseconds.
+    /// Offset of the wall clock (and so of kernel timestamps) from run time, in nanoseconds.
     pub fn wall_offset(self) -> i64 {
         clock::realtime_offset_ns() + self.origin
     }

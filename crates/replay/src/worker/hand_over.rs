@@ -91,7 +91,7 @@ impl<'a> HandOver<'a> {
     /// Hands over the responses that are kept.
     fn flush_responses(&mut self, transports: &mut Transports, load: &mut Load) {
         let Some(responses) = &self.responses else { return };
-        for kept in transports.heard().into_iter().filter_map(|heard| heard.kept.as_mut()) {
+        for kept in transports.response_sinks().into_iter().filter_map(|sink| sink.kept.as_mut()) {
             if kept.rows.is_empty() {
                 continue;
             }

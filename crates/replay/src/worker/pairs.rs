@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use ldplayer_core::{Expected, Outcome, Pair, Query, RunTime, Status};
 
 use super::transports::Transports;
-use crate::heard::Half;
+use crate::response_sink::Half;
 use crate::route::{Route, Router};
 use crate::targets::{Ports, Targets};
 
@@ -68,8 +68,8 @@ impl Pairs {
     /// Makes rows of the pairs that have ended.
     pub fn pair_up(&mut self, transports: &mut Transports) {
         let mut rows = Vec::new();
-        for heard in transports.heard() {
-            rows.extend(heard.halves.drain(..).filter_map(|half| self.take(half)));
+        for sink in transports.response_sinks() {
+            rows.extend(sink.halves.drain(..).filter_map(|half| self.take(half)));
         }
         for outcomes in transports.outcomes() {
             outcomes.retain(|row| !self.is_foreign(row));

@@ -9,8 +9,8 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use super::Extras;
 use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
 use crate::counts::Counts;
-use crate::heard::{Heard, Kept};
 use crate::quic::{ALPN_DOQ, Doh3, Quic, QuicTls};
+use crate::response_sink::{KeptResponses, ResponseSink};
 use crate::route::{Route, Sources};
 use crate::settings::Settings;
 use crate::strays::Strays;
@@ -44,9 +44,9 @@ impl Transports {
             connections: connections(shard, settings)?,
             quic: quic(shard, settings)?,
         };
-        for heard in transports.heard() {
-            let kept = extras.responses.is_some().then(Kept::default);
-            *heard = Heard { ignore: Arc::clone(&extras.ignore), kept, halves: Vec::new() };
+        for sink in transports.response_sinks() {
+            let kept = extras.responses.is_some().then(KeptResponses::default);
+            *sink = ResponseSink { ignore: Arc::clone(&extras.ignore), kept, halves: Vec::new() };
         }
         Ok(transports)
     }
@@ -120,8 +120,8 @@ impl Transports {
     }
 
     /// How each machine handles responses.
-    pub fn heard(&mut self) -> [&mut Heard; 3] {
-        [&mut self.udp.heard, &mut self.connections.table_mut().heard, &mut self.quic.table_mut().heard]
+    pub fn response_sinks(&mut self) -> [&mut ResponseSink; 3] {
+        [&mut self.udp.sink, &mut self.connections.table_mut().sink, &mut self.quic.table_mut().sink]
     }
 
     /// The finished rows since the caller last emptied them.

@@ -148,7 +148,7 @@ fn side(of: &SideSummary) -> String {
 
 /// A comparison in words: what is not the same, and how much is.
 #[derive(Serialize)]
-struct Told {
+struct ComparisonText {
     a: String,
     b: String,
     warnings: Vec<String>,
@@ -157,14 +157,14 @@ struct Told {
     undecided: usize,
 }
 
-fn told(comparison: &Comparison) -> Told {
+fn told(comparison: &Comparison) -> ComparisonText {
     let class = |verdict| match verdict {
         Verdict::Better => Some("ok"),
         Verdict::Worse => Some("failed"),
         Verdict::Same | Verdict::Undecided => None,
     };
     let count = |verdict| comparison.rows.iter().filter(|row| row.verdict == verdict).count();
-    Told {
+    ComparisonText {
         a: side(&comparison.a),
         b: side(&comparison.b),
         warnings: comparison.warnings.clone(),

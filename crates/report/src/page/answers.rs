@@ -5,7 +5,7 @@ use ldplayer_results::AnswersCompared;
 use ldplayer_results::numbers::grouped;
 use ldplayer_results::words;
 
-/// The lines of the table; none where nothing was compared.
+/// The lines of the table; empty if nothing was compared.
 pub fn lines(compared: Option<&AnswersCompared>) -> Vec<Line> {
     let Some(all) = compared else { return Vec::new() };
     let cells = |count: u64| vec![grouped(count), share(count, Some(all.compared))];

@@ -74,7 +74,7 @@ pub struct Accounts {
     last_answered: Option<i64>,
 }
 
-/// What became of queries over UDP, as far as it may show that a server limits its responses.
+/// Outcomes of queries over UDP that can reveal response rate limiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpAnswers {
     /// Queries sent.

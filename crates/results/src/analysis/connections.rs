@@ -20,7 +20,7 @@ const TOTALS: [Figure; 5] = [
 /// Seconds kept at most, whatever the times in the file say: ten days.
 const MOST_SECONDS: usize = 864_000;
 
-/// Adds the figures; none where there were no connections.
+/// Adds the figures; leaves them empty if there were no connections.
 pub fn draw(sampled: &Sampled, figures: &mut Figures) {
     let of = |figure| sampled.of(Side::Client, figure);
     let curve = |figure| Curve::Sampled(Side::Client, figure);

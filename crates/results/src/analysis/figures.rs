@@ -168,7 +168,7 @@ pub struct LatencySlices {
     pub of: Curve,
     /// Queries that a slice has at least.
     pub least: u64,
-    /// How many slices there are; none where the whole run has too few queries.
+    /// The number of slices; 0 if the whole run has too few queries.
     pub slices: usize,
     /// The narrowest of them in seconds.
     pub narrowest_s: f64,

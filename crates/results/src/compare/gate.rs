@@ -27,7 +27,7 @@ pub enum Outcome {
 
 /// What became of one thing that was to be kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Kept {
+pub struct GateResult {
     /// What it was.
     pub keep: Expectation,
     /// What is compared against.
@@ -44,8 +44,8 @@ pub struct Kept {
     pub words: String,
 }
 
-/// Judges what is to be kept of each of these pairs.
-pub fn keep(pairs: &[Pair], keep: &[Expectation]) -> Vec<Kept> {
+/// Judges the gate's expectations for each of these pairs.
+pub fn keep(pairs: &[Pair], keep: &[Expectation]) -> Vec<GateResult> {
     let judged = (pairs.len() * keep.len()).max(1) as f64;
     let one = |pair: &Pair, expectation: &Expectation| Gate::new(pair, *expectation, WRONGLY_BROKEN / judged).judge();
     pairs.iter().flat_map(|pair| keep.iter().map(|expectation| one(pair, expectation)).collect::<Vec<_>>()).collect()
@@ -66,7 +66,7 @@ impl<'a> Gate<'a> {
         Self { pair, keep, a, b, wrongly }
     }
 
-    fn judge(&self) -> Kept {
+    fn judge(&self) -> GateResult {
         let is_relative = self.keep.is_relative();
         let fewest = if is_relative { self.a.values.len().min(self.b.values.len()) } else { self.b.values.len() };
         let found = self.excesses();
@@ -120,7 +120,7 @@ impl<'a> Gate<'a> {
             .then(|| format!("{} falls among unanswered queries in all runs of both", self.keep.quantity))
     }
 
-    /// How far B is beyond each bound, on the scale of the quantity: what is above 0 breaks it.
+    /// How far B is beyond each bound, on the scale of the quantity: above 0 is a violation.
     fn excesses(&self) -> Vec<Contrast> {
         let (factor, tolerance) = match self.keep.bound {
             Bound::Times { factor, tolerance } => (factor, tolerance / 100.0),
@@ -150,7 +150,7 @@ impl<'a> Gate<'a> {
         Some(if is_upper { excess } else { excess.negated() })
     }
 
-    /// A bound as a figure of the quantity; counts are made shares of what they are counts of.
+    /// A bound in the unit of the quantity; counts become shares of their total.
     fn absolute(&self, bound: Bound) -> Option<f64> {
         let is_count = matches!((bound, self.b.scale), (Bound::Count(_) | Bound::Number(_), Scale::Points { .. }));
         let figure = bound.figure(self.keep.quantity)?;
@@ -177,7 +177,7 @@ impl<'a> Gate<'a> {
         }
         let change = difference(&self.a, &self.b, 1.0, self.pair.interleaved).map_or(0.0, |found| found.centre.abs());
         let floor = self.a.noise_floor().unwrap_or_default();
-        // A bound that A itself does not keep is broken by what is like A.
+        // A bound that A itself violates is also violated by anything like A.
         change > floor || found.iter().any(|excess| excess.centre > floor)
     }
 
@@ -207,9 +207,9 @@ impl<'a> Gate<'a> {
         Some(Change::of(self.b.scale, found.centre, found.interval(outside)))
     }
 
-    fn told(&self, outcome: Outcome, more_repeats: Option<u32>, words: String) -> Kept {
+    fn told(&self, outcome: Outcome, more_repeats: Option<u32>, words: String) -> GateResult {
         let outside = if outcome == Outcome::Broken { 2.0 * self.wrongly } else { 2.0 * WRONGLY_HELD };
-        Kept {
+        GateResult {
             keep: self.keep,
             a: self.pair.a.name.clone(),
             b: self.pair.b.name.clone(),

@@ -179,7 +179,7 @@ fn unfit(quantity: Quantity, bound: Bound) -> Option<&'static str> {
         (Quantity::Qps, _) => Some("queries per second, such as 1000"),
         (Quantity::Cores, _) => Some("a number of cores, such as 1.5"),
         (_, Bound::Percent(percent)) if percent > 100.0 => Some("at most 100 %"),
-        // None is none of whatever.
+        // Zero needs no unit.
         (_, Bound::Percent(_) | Bound::Count(_) | Bound::Number(0.0)) => None,
         (_, Bound::Number(_) | Bound::Time(_) | Bound::Octets(_)) => {
             Some("a share or a count: write 99 % or 99 queries")

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Telemetry {
     /// The process that replays, without its children.
     pub client: Option<SideUsage>,
-    /// The server's processes; `null` where none was watched, or none could be read.
+    /// The server's processes; `null` if none was watched or could be read.
     pub server: Option<SideUsage>,
     /// How the replay's workers kept up; `null` of a run that never ended.
     pub replay: Option<ReplayLoad>,

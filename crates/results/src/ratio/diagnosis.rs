@@ -1,4 +1,4 @@
-//! What the figures of a line say: each finding with its evidence, and none where there is too little of it.
+//! Findings from the figures of a line, each with its evidence; no finding without enough of it.
 
 use serde::Serialize;
 
@@ -135,7 +135,7 @@ fn segments(line: &Line) -> Option<String> {
     (wire.counted > 0).then_some(told)
 }
 
-/// Ratios far beyond the others, and what they come from.
+/// Outlier ratios and their causes.
 fn tail(line: &Line) -> Option<Finding> {
     let counts = &line.pairs;
     let with_udp = counts.valid + counts.only_udp;

@@ -27,7 +27,7 @@ const CLASSES: [f64; 9] = [0.0, 1.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 400.0]
 /// Code of a response without an error.
 const NOERROR: u16 = 0;
 
-/// The figures of a server's pairs, without what they say.
+/// The figures of a server's pairs, without findings.
 pub fn line(server: String, transport: Transport, pairs: &[Pair]) -> Line {
     let ratios = sorted(pairs.iter().filter_map(ratio).collect());
     let counts = counts(pairs);
@@ -161,7 +161,7 @@ fn parts(pairs: &[Pair]) -> BTreeMap<&'static str, Quantiles> {
     parts.into_iter().filter(|(_, part)| part.n > 0).collect()
 }
 
-/// Quantiles in milliseconds of what is known of some durations in nanoseconds.
+/// Quantiles in milliseconds of the known ones among durations in nanoseconds.
 fn of(durations: impl Iterator<Item = Option<i64>>) -> Quantiles {
     quantiles(&sorted(durations.flatten().map(|ns| ns as f64 / NS_PER_MS).collect()), 0)
 }

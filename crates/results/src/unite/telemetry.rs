@@ -1,4 +1,4 @@
-//! The telemetry of several hosts as that of one: what each of them sampled, added up moment by moment.
+//! Combines the telemetry of several hosts into one: the sum of their samples at each moment.
 //!
 //! What two of them have in common, as agents on one machine do, counts once ([`Scope`]). A figure that one of them does not have is
 //! not known of all, and left out.
@@ -72,7 +72,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// From the first sample to the last; `None` where there is none.
+    /// From the first sample to the last; `None` if there are no samples.
     fn over<'a>(directories: impl Iterator<Item = &'a Path>, interval: i64) -> Result<Option<Self>, ResultsError> {
         let mut span: Option<(i64, i64)> = None;
         for directory in directories {

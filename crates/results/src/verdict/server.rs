@@ -10,7 +10,8 @@ use crate::warning::{Warning, WarningCode};
 const MANY_UNANSWERED: f64 = 0.1;
 /// Share of the answers that are errors from which on it is told.
 const MANY_ERRORS: f64 = 0.5;
-/// Share of the queries of which fewer are answered where nothing is: strays of a network, or of a server that ends.
+/// Share of answered queries below which a server counts as silent: a few stray responses may come from the network, or from a server that
+/// is shutting down.
 const HARDLY_ANY: f64 = 0.01;
 /// Response codes that say what became of the name asked for, and not of the server.
 const ABOUT_NAMES: [&str; 2] = ["NOERROR", "NXDOMAIN"];
@@ -72,7 +73,7 @@ fn unanswered(summary: &Summary) -> Option<Warning> {
     })
 }
 
-/// Answers that the trace has, too, are what is to be expected.
+/// Errors that the trace has recorded too are expected.
 fn errors(summary: &Summary) -> Option<Warning> {
     let errors: BTreeMap<String, u64> =
         summary.rcodes.iter().filter(|(name, _)| is_error(name)).map(|(name, &count)| (name.clone(), count)).collect();

@@ -203,7 +203,7 @@ impl<'a> Sampler<'a> {
 }
 
 /// What both tables say, and when.
-type Found = (RunTime, Option<(TcpSockets, UdpSockets)>);
+type SocketSample = (RunTime, Option<(TcpSockets, UdpSockets)>);
 
 impl End {
     fn all_due(&mut self) {
@@ -229,7 +229,7 @@ impl End {
     }
 
     /// Looks at the tables of its namespace, if it is time to. Nothing is told where that is not known.
-    fn look(&mut self, ports: &[u16], now: impl Fn() -> RunTime) -> Option<Found> {
+    fn look(&mut self, ports: &[u16], now: impl Fn() -> RunTime) -> Option<SocketSample> {
         let Some(network) = self.processes.network() else { return Some((now(), None)) };
         let known = self.tables.take().filter(|tables| tables.network == network);
         let tables = self.tables.insert(known.unwrap_or_else(|| Tables::open(network)));

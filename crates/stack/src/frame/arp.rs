@@ -23,7 +23,7 @@ pub struct Arp {
     pub sender_ip: Ipv4Addr,
     /// MAC address of who is asked or told; nobody's in a request.
     pub target: Mac,
-    /// The address asked for, or that of who is told.
+    /// The target address of a request, or of the host that is answered.
     pub target_ip: Ipv4Addr,
 }
 

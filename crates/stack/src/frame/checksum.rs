@@ -55,7 +55,7 @@ impl Sum {
         (!(sum as u16)).to_ne_bytes()
     }
 
-    /// The checksum of UDP, where zero means that there is none (RFC 768).
+    /// The UDP checksum, in which zero means no checksum (RFC 768).
     pub const fn finish_udp(self) -> [u8; 2] {
         match self.finish() {
             [0, 0] => [0xff, 0xff],

@@ -33,7 +33,7 @@ pub struct Quoted<'a> {
     pub destination: SocketAddr,
     /// Its sequence number, if it is of TCP. An error for another one is forged or old (RFC 5927 section 4).
     pub sequence: u32,
-    /// What is behind the first 8 octets of its payload, as far as it is quoted: over UDP, the data.
+    /// The quoted part after the first 8 octets of its payload: over UDP, the data.
     pub rest: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers, with their extensions and what is said of fragments.
+//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers, with extension headers and fragment information.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! A template for UDP queries to one server: what is the same in all frames is written and summed once.
+//! A template for UDP queries to one server: the constant part of all frames is written and summed once.
 
 use std::net::IpAddr;
 

@@ -167,7 +167,7 @@ impl Options {
                 let [value, echo] = [[a, b, c, d], [e, f, g, h]].map(u32::from_be_bytes);
                 self.timestamps = Some(Timestamps { value, echo });
             }
-            // A cookie of a wrong length is none (RFC 7413 section 4.1.1).
+            // A cookie of a wrong length is ignored (RFC 7413 section 4.1.1).
             (FAST_OPEN, cookie) => self.fast_open = Cookie::new(cookie),
             (MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | TIMESTAMPS, _) => return Err(BadFrame::TcpOption),
             _ => {}

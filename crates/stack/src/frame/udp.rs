@@ -25,7 +25,7 @@ impl<'a> Datagram<'a> {
     /// Reads a datagram between two addresses.
     ///
     /// # Errors
-    /// If a length or the checksum is wrong. Over IPv4, a checksum of zero means that there is none.
+    /// A length or the checksum is wrong. Over IPv4, zero means no checksum.
     pub fn read(source: IpAddr, destination: IpAddr, octets: &'a [u8], check: Check) -> Result<Self, BadFrame> {
         let header: &[u8; HEADER] = octets.first_chunk().ok_or(BadFrame::Udp)?;
         let [s0, s1, d0, d1, l0, l1, c0, c1] = *header;

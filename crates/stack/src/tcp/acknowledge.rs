@@ -1,4 +1,4 @@
-//! Acknowledgements of the server: what they free, and what they say of congestion (RFC 5681, RFC 6582).
+//! Handles acknowledgements of the server: frees sent data and controls congestion (RFC 5681, RFC 6582).
 
 use ldplayer_core::RunTime;
 
@@ -46,8 +46,7 @@ impl Tcp {
         true
     }
 
-    /// Takes the window, if the segment is no older than what was seen before: it is not, as it has passed for acceptable, and
-    /// acknowledges as much at least.
+    /// Updates the send window. Callers have already rejected old segments.
     fn update_window(&mut self, slot: u32, segment: &Segment<'_>, is_new: bool, is_current: bool) {
         let connection = &mut self.connections[slot];
         if is_new || is_current {

@@ -8,10 +8,10 @@ use hashbrown::HashMap;
 use crate::frame::Cookie;
 
 /// A cookie, and the maximum segment size that came with it (RFC 7413 section 4.1.3).
-pub type Kept = (Cookie, u16);
+pub type StoredCookie = (Cookie, u16);
 
 type Key = (IpAddr, u32);
-type Map = HashMap<Key, Kept, RandomState>;
+type Map = HashMap<Key, StoredCookie, RandomState>;
 
 /// The cookies by client and server. When there are too many, those that were not used for long are forgotten: they move from
 /// the young to the old, and back when they are used.
@@ -29,7 +29,7 @@ impl Cookies {
     }
 
     /// The cookie that a server gave to a client.
-    pub fn get(&mut self, client: IpAddr, server: u32) -> Option<Kept> {
+    pub fn get(&mut self, client: IpAddr, server: u32) -> Option<StoredCookie> {
         let key = (client, server);
         if let Some(kept) = self.young.get(&key) {
             return Some(*kept);
@@ -40,7 +40,7 @@ impl Cookies {
     }
 
     /// Keeps a cookie.
-    pub fn insert(&mut self, client: IpAddr, server: u32, kept: Kept) {
+    pub fn insert(&mut self, client: IpAddr, server: u32, kept: StoredCookie) {
         if self.young.len() >= self.most.div_ceil(2) {
             std::mem::swap(&mut self.young, &mut self.old);
             self.young.clear();

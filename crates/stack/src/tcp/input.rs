@@ -222,7 +222,7 @@ impl Tcp {
         None
     }
 
-    /// Keeps octets that are ahead of what is expected, or of what the caller reads first.
+    /// Stores octets that arrived out of order, or that the caller has not read yet.
     fn store(&mut self, now: RunTime, slot: u32, place: u32, first: u32, octets: &[u8]) {
         let received = self.connections[slot].received;
         let most = self.config.window.saturating_mul(2);

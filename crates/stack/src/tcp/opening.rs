@@ -96,7 +96,7 @@ impl Tcp {
         Some((port, Some(sent)))
     }
 
-    /// Whether a tuple in TIME_WAIT may be used again (RFC 6191): the server can tell by timestamps what is old.
+    /// Whether a tuple in TIME_WAIT may be reused (RFC 6191): timestamps let the server recognize old segments.
     fn is_reusable(&self, now: RunTime, slot: u32) -> bool {
         let connection = &self.connections[slot];
         let is_waiting = connection.state() == State::TimeWait && connection.has(TIMESTAMPS);

@@ -1,15 +1,15 @@
-//! Data that arrived before what is in front of it, and data in order that the caller has not read yet.
+//! Out-of-order data, and in-order data that the caller has not read yet.
 
 use super::sequence::{after, before, earlier, later};
 use crate::frame::Sack;
 
-/// Ranges that wait for what is in front of them. More are dropped, and come again.
+/// Maximum number of out-of-order ranges. More are dropped and retransmitted by the server.
 const RANGES: usize = 32;
 
 /// The data of one connection. Memory is as much as the stream is ahead, up to the window.
 #[derive(Debug, Default)]
 pub struct Reassembly {
-    /// Sequence number of the first of `octets`: of what is to be read next.
+    /// Sequence number of the first of `octets`, the next octet to be read.
     base: u32,
     octets: Vec<u8>,
     /// Octets in order, from `base` on, that were not read.
@@ -44,7 +44,7 @@ impl Reassembly {
         self.unread > 0
     }
 
-    /// Whether something waits for what is in front of it.
+    /// Whether there is out-of-order data.
     pub fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
     }
@@ -98,7 +98,7 @@ impl Reassembly {
         count
     }
 
-    /// The ranges that wait, that of what arrived last first (RFC 2018 section 4).
+    /// The out-of-order ranges, the most recent first (RFC 2018 section 4).
     pub fn sack(&self) -> Sack {
         let is_latest = |&(first, end): &(u32, u32)| !before(self.latest, first) && before(self.latest, end);
         let mut sack = Sack::default();

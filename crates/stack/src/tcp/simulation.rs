@@ -32,7 +32,7 @@ pub struct Network {
     pub server_closes: bool,
 }
 
-/// The server's side of one connection: go back to what is not acknowledged, after a fixed time.
+/// The server's side of one connection: go-back-N after a fixed timeout.
 struct Peer {
     start: u32,
     /// The client's next sequence number.
@@ -185,7 +185,7 @@ impl Simulation {
         }
     }
 
-    /// Handles events, and puts on the wire what is to be sent.
+    /// Handles events, and transmits pending segments.
     fn drain(&mut self) {
         while let Some(event) = self.tcp.poll_event() {
             self.handle_event(event);

@@ -100,7 +100,7 @@ impl Tcp {
         self.queue(place);
     }
 
-    /// Begins anew at what is not acknowledged, with one segment (RFC 5681 section 3.1).
+    /// Restarts at the first unacknowledged octet, with one segment (RFC 5681 section 3.1).
     fn send_again(&mut self, slot: u32, place: u32) {
         let active = &mut self.actives[place];
         let connection = &mut self.connections[slot];

@@ -26,7 +26,7 @@ struct Node {
     list: u16,
 }
 
-/// The wheel. Timers have the numbers of what they are for.
+/// The timer wheel. Timers are identified by the number of their connection.
 #[derive(Debug)]
 pub struct Wheel {
     nodes: Blocks<Node>,

@@ -119,7 +119,7 @@ mod tests {
         assert!(!seen(v4(1, 64, 7), v4(2, 64, 7), 1_001 * US), "too late");
     }
 
-    /// Each of two packets on two interfaces: the second packet is none of the first one's copies.
+    /// Each of two packets on two interfaces: the second packet is not a copy of the first.
     #[test]
     fn a_repetition_that_is_also_seen_twice_counts_once() {
         let mut twice = Twice::default();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::action::Work;
-use super::edit::Kept;
+use super::edit::EditError;
 use super::fields::{NAMES, difference, words};
 use super::rules::Rule;
 use super::share::{Draws, Per};
@@ -17,7 +17,7 @@ pub struct Account {
     pub drawn: u64,
     pub changed: u64,
     pub dropped: u64,
-    kept: [u64; Kept::ALL.len()],
+    kept: [u64; EditError::ALL.len()],
     pub examples: Vec<Example>,
 }
 
@@ -73,7 +73,7 @@ pub struct RuleAccount {
 
 impl Account {
     /// Counts an edit that was not made.
-    pub fn keep(&mut self, reason: Kept) {
+    pub fn keep(&mut self, reason: EditError) {
         self.kept[reason as usize] += 1;
     }
 
@@ -84,7 +84,7 @@ impl Account {
 
     /// The account after `rows` transactions.
     pub fn report(&self, rule: &Rule, draws: &Draws, rows: u64) -> RuleAccount {
-        let kept = Kept::ALL.into_iter().map(|reason| (reason.as_str(), self.kept[reason as usize]));
+        let kept = EditError::ALL.into_iter().map(|reason| (reason.as_str(), self.kept[reason as usize]));
         let (all, drawn) = draws.counts();
         let changed = self.changed.max(self.dropped);
         RuleAccount {

@@ -8,7 +8,7 @@ use ldplayer_core::{Transaction, Transport};
 
 use super::Origin;
 use super::clients::Remap;
-use super::edit::{Edited, Editor, Kept};
+use super::edit::{EditError, Edited, Editor};
 use super::names::NameEdit;
 
 /// One change.
@@ -120,7 +120,7 @@ impl Action {
 
     /// Changes of the message.
     fn edit(&self, work: &mut Work<'_>, key: u64) -> Edited {
-        let query = work.row.query.as_deref().ok_or(Kept::NoQuery)?;
+        let query = work.row.query.as_deref().ok_or(EditError::NoQuery)?;
         work.editor.load(query)?;
         match self {
             Self::Flags(mask, value) => work.editor.set_flags(*mask, *value),

@@ -9,7 +9,7 @@ use ldplayer_core::random::{draw, subkey};
 use ldplayer_core::shard::client_hash;
 
 use super::anonymise::CryptoPan;
-use super::edit::Kept;
+use super::edit::EditError;
 
 /// How clients are renumbered.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub enum Remap {
 
 impl Remap {
     /// The new address of a client with source port `port`.
-    pub fn apply(&mut self, client: IpAddr, port: u16, key: u64) -> Result<IpAddr, Kept> {
+    pub fn apply(&mut self, client: IpAddr, port: u16, key: u64) -> Result<IpAddr, EditError> {
         match self {
             Self::Merge(count, pools) => Ok(pools.of(client).nth(draw(key, client_hash(client)) % u64::from(*count))),
             Self::Split(count, numbers) => {
@@ -96,12 +96,12 @@ impl Numbers {
     }
 
     /// The address for the client with `hash`, in the family of `client`.
-    pub fn address(&mut self, client: IpAddr, hash: u64) -> Result<IpAddr, Kept> {
+    pub fn address(&mut self, client: IpAddr, hash: u64) -> Result<IpAddr, EditError> {
         let pool = *self.pools.of(client);
         let next = &mut self.next[usize::from(client.is_ipv6())];
         let number = match self.given.find(hash, |&(known, _)| known == hash) {
             Some(&(_, number)) => number,
-            None if u64::from(*next) + 1 >= pool.size() => return Err(Kept::NoAddress),
+            None if u64::from(*next) + 1 >= pool.size() => return Err(EditError::NoAddress),
             None => {
                 *next += 1;
                 self.given.insert_unique(hash, (hash, *next), |&(known, _)| known);
@@ -138,7 +138,7 @@ mod tests {
         let mut remap = Remap::Renumber(Numbers::new(pools));
         let given: Vec<_> = clients(5).map(|client| remap.apply(client, 1, 0)).collect();
         assert!(given[..3].iter().all(Result::is_ok));
-        assert_eq!(given[3..], [Err(Kept::NoAddress), Err(Kept::NoAddress)]);
+        assert_eq!(given[3..], [Err(EditError::NoAddress), Err(EditError::NoAddress)]);
     }
 
     #[test]

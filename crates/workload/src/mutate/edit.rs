@@ -18,7 +18,7 @@ pub const DEFAULT_SIZE: u16 = 1_232;
 
 /// Why an edit was not made; the query is unchanged then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kept {
+pub enum EditError {
     /// The query was not recorded.
     NoQuery,
     /// The message is damaged before the part to edit.
@@ -41,7 +41,7 @@ pub enum Kept {
     NoAddress,
 }
 
-impl Kept {
+impl EditError {
     /// All reasons, in the order of their numbers.
     pub const ALL: [Self; 10] = [
         Self::NoQuery,
@@ -74,7 +74,7 @@ impl Kept {
 }
 
 /// Whether an edit changed the message.
-pub type Edited = Result<bool, Kept>;
+pub type Edited = Result<bool, EditError>;
 
 /// The layout of the message after the question.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ struct Tail {
 #[derive(Debug, Default)]
 pub struct Editor {
     wire: Vec<u8>,
-    tail: Option<Result<Tail, Kept>>,
+    tail: Option<Result<Tail, EditError>>,
     is_loaded: bool,
     /// Whether anything was changed.
     is_changed: bool,
@@ -116,9 +116,9 @@ impl Editor {
     }
 
     /// Loads `query`, unless one is loaded.
-    pub fn load(&mut self, query: &[u8]) -> Result<(), Kept> {
+    pub fn load(&mut self, query: &[u8]) -> Result<(), EditError> {
         if !self.is_loaded {
-            Message::new(query).ok_or(Kept::Damaged)?;
+            Message::new(query).ok_or(EditError::Damaged)?;
             self.wire.clear();
             self.wire.extend_from_slice(query);
             self.is_loaded = true;
@@ -190,7 +190,7 @@ impl Editor {
         }
         let removed: usize = found.iter().map(ExactSizeIterator::len).sum();
         if self.wire.len() - removed + 4 + value.len() > usize::from(u16::MAX) {
-            return Err(Kept::LongMessage);
+            return Err(EditError::LongMessage);
         }
         self.unsigned()?;
         self.remove(opt, &found);
@@ -226,9 +226,9 @@ impl Editor {
     }
 
     /// The name of the question.
-    pub fn qname(&self) -> Result<&[u8], Kept> {
-        let message = Message::new(&self.wire).ok_or(Kept::Damaged)?;
-        message.question().map(|question| question.name).ok_or(Kept::NoQuestion)
+    pub fn qname(&self) -> Result<&[u8], EditError> {
+        let message = Message::new(&self.wire).ok_or(EditError::Damaged)?;
+        message.question().map(|question| question.name).ok_or(EditError::NoQuestion)
     }
 
     /// Sets the name of the question: 255 octets at most, in wire format.
@@ -239,14 +239,14 @@ impl Editor {
             return Ok(false);
         }
         if name.len() > MAX_NAME {
-            return Err(Kept::LongName);
+            return Err(EditError::LongName);
         }
         self.unsigned()?;
         if name.len() == length {
             self.wire[place].copy_from_slice(name);
         } else {
             if self.tail()?.others || u16::from_be_bytes([self.wire[4], self.wire[5]]) > 1 {
-                return Err(Kept::HasRecords);
+                return Err(EditError::HasRecords);
             }
             let (end, new_end) = (self.wire.len(), self.wire.len() - length + name.len());
             self.wire.resize(end.max(new_end), 0);
@@ -280,36 +280,36 @@ impl Editor {
         self.note(true)
     }
 
-    fn unsigned(&mut self) -> Result<(), Kept> {
+    fn unsigned(&mut self) -> Result<(), EditError> {
         match self.tail() {
-            Ok(tail) if tail.signed => Err(Kept::Signed),
+            Ok(tail) if tail.signed => Err(EditError::Signed),
             // If the tail is damaged, there is no verifiable signature.
             _ => Ok(()),
         }
     }
 
     /// The layout after the question, determined once.
-    fn tail(&mut self) -> Result<Tail, Kept> {
+    fn tail(&mut self) -> Result<Tail, EditError> {
         if let Some(tail) = self.tail {
             return tail;
         }
-        let tail = read_tail(&self.wire).ok_or(Kept::Damaged);
+        let tail = read_tail(&self.wire).ok_or(EditError::Damaged);
         self.tail = Some(tail);
         tail
     }
 
     /// The offset of the OPT record, which is added if there is none.
-    fn need_opt(&mut self) -> Result<usize, Kept> {
+    fn need_opt(&mut self) -> Result<usize, EditError> {
         match self.tail()?.opt {
             Some(at) => Ok(at),
             None => self.add_opt(),
         }
     }
 
-    fn add_opt(&mut self) -> Result<usize, Kept> {
+    fn add_opt(&mut self) -> Result<usize, EditError> {
         self.unsigned()?;
         if self.wire.len() + OPT_FIXED > usize::from(u16::MAX) {
-            return Err(Kept::LongMessage);
+            return Err(EditError::LongMessage);
         }
         let at = self.wire.len();
         self.wire.push(0);
@@ -334,14 +334,14 @@ impl Editor {
     }
 
     /// The options with a code, their heads included.
-    fn option_places(&self, opt: usize, code: u16) -> Result<Vec<Range<usize>>, Kept> {
+    fn option_places(&self, opt: usize, code: u16) -> Result<Vec<Range<usize>>, EditError> {
         let end = opt + OPT_FIXED + self.options_length(opt);
         let (mut at, mut found) = (opt + OPT_FIXED, Vec::new());
         while at < end {
-            let head = self.wire.get(at..at + 4).filter(|_| at + 4 <= end).ok_or(Kept::Damaged)?;
+            let head = self.wire.get(at..at + 4).filter(|_| at + 4 <= end).ok_or(EditError::Damaged)?;
             let next = at + 4 + usize::from(u16::from_be_bytes([head[2], head[3]]));
             if next > end {
-                return Err(Kept::Damaged);
+                return Err(EditError::Damaged);
             }
             if head[..2] == code.to_be_bytes() {
                 found.push(at..next);
@@ -501,16 +501,16 @@ mod tests {
         ];
         for edit in edits {
             let mut editor = editor(&signed());
-            assert_eq!((edit(&mut editor), editor.changed()), (Err(Kept::Signed), None));
+            assert_eq!((edit(&mut editor), editor.changed()), (Err(EditError::Signed), None));
         }
         let mut update = query(None);
         update[9] = 1; // a record in the authority section that points to the name
         update.extend_from_slice(&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(editor(&update).set_qname(b"\x01a\0"), Err(Kept::HasRecords));
-        assert_eq!(editor(&query(None)[..20]).set_qtype(1), Err(Kept::NoQuestion));
-        assert_eq!(editor(&query(None)[..20]).set_edns(true), Err(Kept::Damaged));
-        assert_eq!(Editor::default().load(b"short"), Err(Kept::Damaged));
-        assert_eq!(editor(&query(None)).set_option(65_001, &[0; 65_500]), Err(Kept::LongMessage));
+        assert_eq!(editor(&update).set_qname(b"\x01a\0"), Err(EditError::HasRecords));
+        assert_eq!(editor(&query(None)[..20]).set_qtype(1), Err(EditError::NoQuestion));
+        assert_eq!(editor(&query(None)[..20]).set_edns(true), Err(EditError::Damaged));
+        assert_eq!(Editor::default().load(b"short"), Err(EditError::Damaged));
+        assert_eq!(editor(&query(None)).set_option(65_001, &[0; 65_500]), Err(EditError::LongMessage));
     }
 
     proptest! {

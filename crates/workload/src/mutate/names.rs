@@ -6,7 +6,7 @@ use ldplayer_core::name::{self, MAX_LABEL, MAX_NAME};
 use ldplayer_core::random::draw;
 
 use super::Origin;
-use super::edit::Kept;
+use super::edit::EditError;
 
 /// How a name changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum NameEdit {
 
 impl NameEdit {
     /// Appends the new name for `old` to `new`, both in wire format; `false` if unchanged.
-    pub fn apply(&self, old: &[u8], origin: &Origin, new: &mut Vec<u8>) -> Result<bool, Kept> {
+    pub fn apply(&self, old: &[u8], origin: &Origin, new: &mut Vec<u8>) -> Result<bool, EditError> {
         match self {
             Self::Template(template) => template.make(old, origin, new)?,
             Self::Suffix(from, to) => match suffix_at(old, from) {
@@ -37,7 +37,7 @@ impl NameEdit {
             Self::Mixed => mix(old, origin, new),
         }
         if new.len() > MAX_NAME {
-            return Err(Kept::LongName);
+            return Err(EditError::LongName);
         }
         Ok(new != old)
     }
@@ -121,7 +121,7 @@ impl Template {
     ///
     /// # Errors
     /// When a label is longer than 63 octets.
-    pub fn make(&self, old: &[u8], origin: &Origin, new: &mut Vec<u8>) -> Result<(), Kept> {
+    pub fn make(&self, old: &[u8], origin: &Origin, new: &mut Vec<u8>) -> Result<(), EditError> {
         for label in &self.labels {
             match label {
                 Label::Recorded => new.extend_from_slice(&old[..old.len() - 1]),
@@ -160,7 +160,7 @@ fn literal(text: &str) -> Result<Box<[u8]>, String> {
     Ok(wire[1..wire.len() - 1].into())
 }
 
-fn make_label(parts: &[Part], origin: &Origin, new: &mut Vec<u8>) -> Result<(), Kept> {
+fn make_label(parts: &[Part], origin: &Origin, new: &mut Vec<u8>) -> Result<(), EditError> {
     let length_at = new.len();
     new.push(0);
     for part in parts {
@@ -177,7 +177,7 @@ fn make_label(parts: &[Part], origin: &Origin, new: &mut Vec<u8>) -> Result<(), 
     }
     let length = new.len() - length_at - 1;
     if length > MAX_LABEL {
-        return Err(Kept::LongLabel);
+        return Err(EditError::LongLabel);
     }
     new[length_at] = length as u8;
     Ok(())
@@ -206,7 +206,7 @@ mod tests {
         wire
     }
 
-    fn apply(edit: &NameEdit, old: &str) -> Result<String, Kept> {
+    fn apply(edit: &NameEdit, old: &str) -> Result<String, EditError> {
         let mut new = Vec::new();
         edit.apply(&wire(old), &ORIGIN, &mut new).map(|_| Presentation(&new).to_string())
     }
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn what_grows_too_long_is_kept_for_a_reason() {
         let long = format!("{}.example", "a.".repeat(120).trim_end_matches('.'));
-        assert_eq!(apply(&template("unique{n}.{qname}"), &long), Err(Kept::LongName));
+        assert_eq!(apply(&template("unique{n}.{qname}"), &long), Err(EditError::LongName));
         let client = template(&format!("{}{{n}}", "a".repeat(62)));
-        assert_eq!(apply(&client, "."), Err(Kept::LongLabel));
+        assert_eq!(apply(&client, "."), Err(EditError::LongLabel));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use hashbrown::HashSet;
 use super::choose::{self, Chosen};
 use super::names::{Name, ROOT};
 use super::place::Side;
-use super::report::{Conflict, MadeKind, Report, Version};
+use super::report::{Conflict, InventionKind, Report, Version};
 use super::servers::Authority;
 use super::{Absent, BuiltZone, Denied, Facts, TooMuch};
 use crate::rtype;
@@ -96,13 +96,13 @@ impl Plan<'_> {
         (zone != ROOT).then(|| self.zone_of(self.facts.names.parent(zone))).flatten()
     }
 
-    pub fn made(&mut self, kind: MadeKind, zone: Name, record: String) {
+    pub fn made(&mut self, kind: InventionKind, zone: Name, record: String) {
         let zone_name = choose::shown(self.facts, zone);
         // Other responses showed addresses.
-        if let Some(draft) = self.drafts.get_mut(&zone).filter(|_| kind != MadeKind::Address) {
+        if let Some(draft) = self.drafts.get_mut(&zone).filter(|_| kind != InventionKind::Address) {
             draft.notes.push(format!("{kind}: {record}"));
         }
-        self.report.made.push(super::Made { kind, zone: zone_name, record });
+        self.report.made.push(super::Invention { kind, zone: zone_name, record });
     }
 
     /// Ensures NS records at every apex and at every zone cut, copying from the other side where one has none.
@@ -115,7 +115,7 @@ impl Plan<'_> {
             let known = match (apex, delegations.get(&zone)) {
                 (Some(apex), _) => apex,
                 (None, Some(&delegation)) => {
-                    self.copy(delegation, zone, Side::Own, MadeKind::ApexNs);
+                    self.copy(delegation, zone, Side::Own, InventionKind::ApexNs);
                     delegation.clone()
                 }
                 (None, None) => {
@@ -127,13 +127,13 @@ impl Plan<'_> {
             if let Some(parent) =
                 parent.filter(|parent| self.drafts[parent].name_servers(zone, Side::Delegation).is_none())
             {
-                self.copy(&known, parent, Side::Delegation, MadeKind::Delegation);
+                self.copy(&known, parent, Side::Delegation, InventionKind::Delegation);
             }
         }
     }
 
     /// Copies NS records from another zone.
-    fn copy(&mut self, known: &Chosen, zone: Name, side: Side, kind: MadeKind) {
+    fn copy(&mut self, known: &Chosen, zone: Name, side: Side, kind: InventionKind) {
         let lines: Vec<String> = known.versions.iter().flat_map(|&id| choose::lines(self.facts, id)).collect();
         let set = Chosen { zone, side, ..known.clone() };
         self.drafts.entry(zone).or_default().put(set);
@@ -205,7 +205,7 @@ impl Plan<'_> {
         // One such record is enough for all types.
         if draft.add(owner, rtype::TXT, 0, text) {
             let shown = choose::shown(self.facts, name);
-            self.made(MadeKind::EmptyName, zone, shown);
+            self.made(InventionKind::EmptyName, zone, shown);
         }
     }
 
@@ -235,13 +235,13 @@ impl Plan<'_> {
         let zones: Vec<Name> = self.drafts.keys().copied().collect();
         for zone in zones {
             if !self.authority.is_cut(zone) {
-                self.made(MadeKind::Zone, zone, choose::shown(self.facts, zone));
+                self.made(InventionKind::Zone, zone, choose::shown(self.facts, zone));
             }
             if self.drafts[&zone].find(zone, rtype::SOA).is_none() {
                 let data = draft::soa(self.facts.names.wire(zone));
                 self.drafts.entry(zone).or_default().add(zone, rtype::SOA, draft::SOA_TTL, &data);
                 let line = draft::line(self.facts, zone, rtype::SOA, draft::SOA_TTL, &data);
-                self.made(MadeKind::Soa, zone, line);
+                self.made(InventionKind::Soa, zone, line);
             }
         }
     }

@@ -108,7 +108,7 @@ pub struct Report {
     /// Where responses disagreed.
     pub conflicts: Vec<Conflict>,
     /// What was invented so that the zones load and can be reached from the root.
-    pub made: Vec<Made>,
+    pub made: Vec<Invention>,
     /// Records that servers refuse, each once, at most `LISTED`.
     pub left_out: Vec<LeftOut>,
     /// More of these, each time that they were seen.
@@ -191,9 +191,9 @@ pub struct Version {
 
 /// Invented data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct Invention {
     /// Its kind.
-    pub kind: MadeKind,
+    pub kind: InventionKind,
     /// The zone.
     pub zone: String,
     /// The record, or the name.
@@ -202,7 +202,7 @@ pub struct Made {
 
 /// Kinds of invented data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MadeKind {
+pub enum InventionKind {
     /// A zone without data between two others.
     Zone,
     /// A SOA record.
@@ -219,7 +219,7 @@ pub enum MadeKind {
     EmptyName,
 }
 
-impl MadeKind {
+impl InventionKind {
     /// All kinds.
     pub const ALL: [Self; 7] =
         [Self::Zone, Self::Soa, Self::ApexNs, Self::Delegation, Self::Address, Self::InventedAddress, Self::EmptyName];
@@ -238,7 +238,7 @@ impl MadeKind {
     }
 }
 
-impl fmt::Display for MadeKind {
+impl fmt::Display for InventionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }

@@ -242,7 +242,7 @@ fn an_alias_that_leads_out_denies_nothing() {
     upstream.answers("x.example.com A", "x.example.com. 60 CNAME y.example.net.\n");
     let built = upstream.first();
     assert!(!zone(&built, "example.com.").iter().any(|line| line.contains("_ldplayer")));
-    assert!(built.report.made.iter().all(|made| made.kind != MadeKind::EmptyName));
+    assert!(built.report.made.iter().all(|made| made.kind != InventionKind::EmptyName));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn addresses_of_unseen_servers_are_invented() {
     let sections = ["www.deep.com. 60 A 192.0.2.90\n", "deep.com. 60 NS ns.other.com.\n", ""];
     upstream.says(COM_SERVER, AA, "www.deep.com A", sections);
     let built = upstream.first();
-    let invented = built.report.made.iter().filter(|made| made.kind == MadeKind::InventedAddress).count();
+    let invented = built.report.made.iter().filter(|made| made.kind == InventionKind::InventedAddress).count();
     let addressed = built.report.made.iter().any(|made| made.record.starts_with("ns.other.com. 3600 A "));
     assert!(addressed, "{:?}", built.report.made);
     assert!(invented <= 1);

@@ -15,7 +15,7 @@ use crate::error::Problem;
 use crate::records::Records;
 use crate::rtype;
 
-pub use fault::{Fault, Found};
+pub use fault::{Fault, LocatedFault};
 pub use trust::{Trust, Trusted, ZoneChecked, trust};
 
 /// So many faults of a zone are listed; the others are counted.
@@ -31,7 +31,7 @@ pub struct Checked {
     /// How many signatures were verified.
     pub signatures: usize,
     /// What is wrong, [`LISTED`] at most.
-    pub faults: Vec<Found>,
+    pub faults: Vec<LocatedFault>,
     /// How many faults there are beyond those listed.
     pub more: usize,
 }
@@ -54,7 +54,7 @@ pub fn check(records: &Records, now: u32, threads: usize) -> Result<Checked, Pro
     let keys: Vec<Public<'_>> = keys(&tree).map(Public::read).collect();
     if keys.is_empty() {
         let stray = records.iter().find(|record| record.rtype == rtype::RRSIG);
-        let faults = stray.map(|record| Found::of(&record, Fault::NoKeys)).into_iter().collect();
+        let faults = stray.map(|record| LocatedFault::of(&record, Fault::NoKeys)).into_iter().collect();
         return Ok(Checked { faults, ..Checked::default() });
     }
     let jobs: Vec<(&Name, &[u32])> =
@@ -93,7 +93,7 @@ fn set_is_at(tree: &Tree<'_>, set: &[u32], owner: &[u8]) -> bool {
 /// What was found out about a set.
 #[derive(Default)]
 struct SetChecked {
-    faults: Vec<Found>,
+    faults: Vec<LocatedFault>,
     /// Good signatures that were looked at.
     verified: usize,
     /// The keys that signed it, by place.
@@ -114,7 +114,7 @@ fn check_set(tree: &Tree<'_>, name: &Name, set: &[u32], keys: &[Public<'_>], now
     for at in signatures {
         let record = tree.record(at);
         match Signature::read(record.data) {
-            None => bad.push(Found::of(&record, Fault::Unreadable(rtype))),
+            None => bad.push(LocatedFault::of(&record, Fault::Unreadable(rtype))),
             Some(signature) => match signature.verify(tree, set, keys) {
                 Ok(key) => {
                     checked.verified += 1;
@@ -127,7 +127,7 @@ fn check_set(tree: &Tree<'_>, name: &Name, set: &[u32], keys: &[Public<'_>], now
                 Err(fault) => {
                     let is_unknown = matches!(fault, Fault::Algorithm(..));
                     checked.algorithms.extend(is_unknown.then_some(signature.algorithm));
-                    bad.push(Found::of(&record, fault));
+                    bad.push(LocatedFault::of(&record, fault));
                 }
             },
         }
@@ -136,7 +136,7 @@ fn check_set(tree: &Tree<'_>, name: &Name, set: &[u32], keys: &[Public<'_>], now
         checked.outside = None;
     }
     if bad.is_empty() && checked.verified == 0 {
-        bad.push(Found::of(&tree.record(set[0]), Fault::NotSigned(rtype)));
+        bad.push(LocatedFault::of(&tree.record(set[0]), Fault::NotSigned(rtype)));
     }
     // One good signature is enough (RFC 4035 §5.3.3).
     bad.iter_mut().for_each(|found| found.breaks &= checked.verified == 0);

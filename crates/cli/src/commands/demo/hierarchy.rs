@@ -23,7 +23,7 @@ const TTL: u32 = 3_600;
 
 /// How much was made up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct HierarchySize {
     /// Top-level zones.
     pub top: usize,
     /// Second-level zones.
@@ -44,11 +44,11 @@ struct Root {
     hosts: BTreeMap<Vec<u8>, BTreeSet<IpAddr>>,
 }
 
-/// Writes zone files beside that of the root zone for all names that the capture asks for.
-pub fn write(root_zone: &Path, capture: &Path) -> anyhow::Result<Made> {
+/// Writes zone files for all names in the capture's questions, beside the root zone's.
+pub fn write(root_zone: &Path, capture: &Path) -> anyhow::Result<HierarchySize> {
     let directory = root_zone.parent().context("the root zone has no directory")?;
     let root = Root::read(root_zone)?;
-    let mut made = Made::default();
+    let mut made = HierarchySize::default();
     let mut tops = Tops::new();
     for (name, types) in asked(capture)? {
         let (top, second) = (suffix(&name, 1), suffix(&name, 2));
@@ -95,7 +95,7 @@ fn asked(capture: &Path) -> anyhow::Result<Asked> {
     Ok(asked)
 }
 
-/// The last labels of a name; none where it has fewer.
+/// The last labels of a name; `None` if it has fewer.
 fn suffix(name: &[u8], count: usize) -> Option<&[u8]> {
     let skipped = labels(name).count().checked_sub(count)?;
     let octets: usize = labels(name).take(skipped).map(|label| label.len() + 1).sum();

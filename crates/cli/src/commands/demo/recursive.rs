@@ -12,7 +12,7 @@ use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Report, Testbed};
 use ldplayer_emulate::wire::{LinkSpec, Path as WirePath};
 use ldplayer_run::RunSpec;
 
-use super::hierarchy::{self, Made};
+use super::hierarchy::{self, HierarchySize};
 use super::{Args, Opener, replaces, replay, show_report, spec, write, zone};
 use crate::failure::Failure;
 use crate::printing::to_stderr;
@@ -66,7 +66,7 @@ fn plan(set: &ZoneSet) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-fn tell(made: &Made, speed: f64, resolver: Kind) {
+fn tell(made: &HierarchySize, speed: f64, resolver: Kind) {
     tell!(
         "ldplayer: 10 s of client questions of 2016-06-29 (ICANN, by way of DNS-STATS compactor, MPL-2.0), at speed {speed}, to \
          {} with an empty cache and its own root hints",

@@ -27,8 +27,8 @@ pub fn finding(noise: &Noise) -> Finding {
     Finding::new("precision held", found, "normal: p99 within 1 ms, as its verdict has it", ok, lift)
 }
 
-/// Whether due times would be met within the limits. What sleeps is late by its wake-ups, whatever spins by being taken off its
-/// core; `normal` spins away what all but its latest wake-ups cost, so that their p99 counts, not their quartiles.
+/// Whether due times would be met within the limits. Sleeping costs wake-up latency; spinning suffers only from preemption; `normal` spins
+/// away what all but its latest wake-ups cost, so that their p99 counts, not their quartiles.
 fn holds(noise: &Noise, precision: Precision, limits: &VerdictLimits) -> bool {
     let Some(limits) = limits.timing else { return false };
     let within = |late: &Lateness| late.p99_us <= limits.p99_us;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use ldplayer_core::text::counted;
 use ldplayer_experiment::find::Find;
 use ldplayer_experiment::{CellSummary, Estimate, Figure, Passed, Plan, Record, RunState};
-use ldplayer_results::compare::Kept;
+use ldplayer_results::compare::GateResult;
 use serde_json::{Map, Value, json};
 
 use super::compare;
@@ -99,7 +99,7 @@ pub const fn word(state: RunState) -> &'static str {
 }
 
 /// Prints what each cell came to.
-pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[Kept]) -> io::Result<()> {
+pub fn summary(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[GateResult]) -> io::Result<()> {
     let mut out = crate::printing::stdout();
     let width = cells.iter().map(|cell| cell.cell.chars().count()).max().unwrap_or(4).max(4);
     let (p50, p99) = ("p50 ms", "p99 ms");
@@ -146,7 +146,7 @@ fn passed(passed: Passed) -> String {
 }
 
 /// What each cell came to, and all runs.
-pub fn summary_json(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[Kept]) -> Value {
+pub fn summary_json(plan: &Plan, record: &Record, cells: &[CellSummary], kept: &[GateResult]) -> Value {
     json!({
         "name": record.name, "directory": plan.directory, "versions": record.versions, "notes": record.notes,
         "cells": cells, "gates": kept, "runs": record.runs,

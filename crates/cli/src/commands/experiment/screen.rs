@@ -46,7 +46,7 @@ impl Pace {
         self.took_s += took_s;
     }
 
-    /// How long something will take by what it was estimated to.
+    /// Scales an estimate by observed run times.
     pub fn correct(&self, estimated_s: f64) -> f64 {
         let factor = if self.estimated_s > 0.0 { self.took_s / self.estimated_s } else { 1.0 };
         estimated_s * factor

@@ -197,7 +197,7 @@ fn lab(agents: u16, targets: &[Cidr]) -> Result<Lab, Failure> {
     Ok(Lab { _agents: agents, server })
 }
 
-/// What cannot be here has exit status 3; what is wrong with the run itself has that of any run.
+/// Errors of the environment exit with 3; what is wrong with the run itself has that of any run.
 fn failure(error: ClusterError) -> Failure {
     match error {
         ClusterError::Run(error) => super::failure(error),

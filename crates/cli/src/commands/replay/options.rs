@@ -102,7 +102,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// The specification that the options make, over that of a file or of an earlier run where one is given.
+    /// The specification from the options, which take precedence over a file or an earlier run.
     pub fn spec(&self) -> Result<RunSpec, Failure> {
         let mut spec = self.base()?;
         // Permission is this call's: a file or a run may be of somebody else.

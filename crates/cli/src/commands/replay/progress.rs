@@ -118,7 +118,7 @@ fn line(before: &State, now: &State, total: Option<i64>) -> String {
     format!("{}: {} sent, {rate:.0}/s{answered}{latency}, {late:.1} ms late", clock(at, total), now.counts.sent)
 }
 
-/// `12s of 60s (20 %, 48s left)`, or what of it is known.
+/// `12s of 60s (20 %, 48s left)`, or the known part of it.
 fn clock(at: i64, total: Option<i64>) -> String {
     match total {
         Some(total) if total > at => {

@@ -121,7 +121,7 @@ fn start_server(testbed: &Testbed, set: ZoneSet, args: &Args) -> Result<Server, 
     started.map_err(Failure::environment)
 }
 
-/// A testbed that is up, and what is served in it.
+/// A running testbed and its servers.
 struct Held<'a> {
     testbed: &'a Testbed,
     server: Option<&'a Server>,

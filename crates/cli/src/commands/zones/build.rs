@@ -170,7 +170,7 @@ fn without_responses(args: &Args, source: &dyn Source, transactions: u64) -> any
     }
 }
 
-/// The error for responses of which no zone could be made, with the reasons.
+/// The error for responses from which no zone could be made, with the reasons.
 fn no_zone(args: &Args, built: &Built) -> anyhow::Error {
     let reasons: Vec<String> = built.report.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     anyhow!(

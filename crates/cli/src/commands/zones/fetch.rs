@@ -216,7 +216,7 @@ impl Harvest<'_> {
         self.signals.is_stopped()
     }
 
-    /// Asks what is not settled yet, of a resolver with an empty cache.
+    /// Sends the remaining questions to a resolver with an empty cache.
     fn round(&mut self, questions: &[Question]) -> Result<Asked, Failure> {
         let mut journal = match self.journal.take() {
             Some(journal) => journal,

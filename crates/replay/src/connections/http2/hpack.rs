@@ -1,5 +1,4 @@
-//! Header blocks of HPACK (RFC 7541), as a client reads them that needs to know no more of a response than its status and
-//! what its body is.
+//! Header blocks of HPACK (RFC 7541), for a client that needs only the status and content type of a response.
 //!
 //! Strings are views of the block. We announce a dynamic table of size 0, and most servers then give up theirs. Some go on
 //! using one of the default size (h2o does, which dnsdist 1.7 is built on): for their sake there is a table, which holds what

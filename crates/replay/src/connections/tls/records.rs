@@ -25,7 +25,7 @@ const MESSAGE_HEAD: usize = 4;
 const MESSAGE: usize = 1 << 17;
 /// The level of an alert that ends a session (RFC 8446 §6).
 const FATAL: u8 = 2;
-/// The level of an alert that does not; that of the end of a side.
+/// The level of a warning alert, also used for close_notify.
 const WARNING: u8 = 1;
 /// KeyUpdate that asks for one in return, and one that does not (RFC 8446 §4.6.3).
 const UPDATE_REQUESTED: u8 = 1;
@@ -206,10 +206,10 @@ impl Records {
         Ok(())
     }
 
-    /// A record such as no server makes, under a key that is the peer's from now on: for fuzz targets and tests.
+    /// A record that no real server makes, under a key that becomes the peer's: for fuzz targets and tests.
     ///
     /// # Errors
-    /// When the session is none of TLS 1.3, or the record is too long.
+    /// The session is not TLS 1.3, or the record is too long.
     pub fn forge(&mut self, typ: ContentType, content: &[u8]) -> Result<Vec<u8>, Error> {
         let secret = || (AeadKey::from([7; 32]), Iv::from([7; 12]));
         let aead = suite(&self.kernel)?.aead_alg;
@@ -232,7 +232,7 @@ impl Records {
     }
 }
 
-/// The length of the record at the beginning of `input`, once it is there as a whole; or why it is none.
+/// The length of the record at the beginning of `input`, once it is complete; or why it is invalid.
 fn whole_record(input: &[u8]) -> Option<Result<usize, Error>> {
     let &[_, _, _, high, low] = input.first_chunk::<HEAD>()?;
     let length = usize::from(u16::from_be_bytes([high, low]));
@@ -257,7 +257,7 @@ fn unexpected(got: ContentType) -> Error {
     Error::InappropriateMessage { expect_types: vec![ContentType::ApplicationData], got_type: got }
 }
 
-/// What the peer is told of an error that it did not tell itself.
+/// The alert sent to the peer for an error found on this side.
 const fn alert_of(error: &Error) -> Option<AlertDescription> {
     Some(match error {
         Error::AlertReceived(_) => return None,

@@ -22,12 +22,12 @@ struct Store {
     key: Option<Key>,
     /// Octets of early data that the ticket taken last allows.
     early: u32,
-    kept: HashMap<Key, Kept, foldhash::fast::FixedState>,
+    kept: HashMap<Key, ServerTickets, foldhash::fast::FixedState>,
 }
 
 /// What one client knows of one server.
 #[derive(Debug, Default)]
-struct Kept {
+struct ServerTickets {
     group: Option<NamedGroup>,
     tls12: Option<Tls12ClientSessionValue>,
     tls13: Vec<Tls13ClientSessionValue>,
@@ -49,7 +49,7 @@ impl Tickets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+    fn with<T>(&self, act: impl FnOnce(&mut ServerTickets) -> T) -> Option<T> {
         let mut store = self.store();
         let key = store.key?;
         Some(act(store.kept.entry(key).or_default()))

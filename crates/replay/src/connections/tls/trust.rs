@@ -90,7 +90,7 @@ impl ServerCertVerifier for Pinning {
             return result;
         }
         let result = match result {
-            // The library has looked at the time before: an expired one is told as such.
+            // The library has already checked the validity period: an expired certificate has its own error.
             Err(Error::InvalidCertificate(error)) if is_about_issuer(&error) => {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
             }

@@ -14,10 +14,10 @@ mod stream {
 /// What is spoken on a connection beside requests.
 #[derive(Debug, Default)]
 pub struct Http3 {
-    /// The client's control stream once it is opened, and what of it has not been written.
+    /// The client's control stream, once opened, and the part of it that is still unwritten.
     pub control: Option<(StreamId, &'static [u8])>,
     streams: Vec<(StreamId, Stream)>,
-    heard: Heard,
+    heard: ControlState,
 }
 
 /// A stream of a server.
@@ -27,13 +27,13 @@ enum Stream {
     New(Vec<u8>),
     /// Control.
     Control(Frames),
-    /// Nothing that is looked at: the streams of QPACK, of which no dynamic table makes use, and unknown ones.
+    /// Ignored: QPACK streams (there is no dynamic table) and unknown types.
     Other,
 }
 
 /// What a server has said on its control stream.
 #[derive(Debug, Default)]
-struct Heard {
+struct ControlState {
     has_settings: bool,
     /// The stream from which on it takes no requests.
     goaway: Option<u64>,
@@ -88,7 +88,7 @@ impl Http3 {
     }
 }
 
-impl Reader for Heard {
+impl Reader for ControlState {
     type Fault = u32;
 
     fn begin(&mut self, kind: u64, length: u64) -> Result<Treatment, u32> {

@@ -43,7 +43,7 @@ pub fn append_number(out: &mut Vec<u8>, number: usize) {
     }
 }
 
-/// What to do with the content of a frame, as whoever reads the frames has decided by its type and length.
+/// What to do with the content of a frame, decided by its type and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Hand it on when it is there as a whole.

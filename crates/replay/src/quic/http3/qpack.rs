@@ -26,7 +26,7 @@ const STATUSES: [(usize, u16); 14] = [
 ];
 /// The entry of `content-length`, whose value is 0.
 const LENGTH: usize = 4;
-/// Those of `content-type`; the first is that of a DNS message.
+/// Static-table entries of `content-type`; the first is `application/dns-message`.
 const TYPES: std::ops::RangeInclusive<usize> = 44..=54;
 /// Those of the pseudo-headers of requests.
 const OF_REQUESTS: [std::ops::RangeInclusive<usize>; 2] = [0..=1, 15..=23];

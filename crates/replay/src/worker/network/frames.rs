@@ -8,7 +8,7 @@ use ldplayer_net::refusal::Refusal;
 use ldplayer_net::veth;
 
 use super::{Arrived, Reading, TIMED_BATCH, refuse};
-use crate::frames::{Cargo, Flushed, Frames, Put, Received, ReceivedDatagram, Unput};
+use crate::frames::{Cargo, EnqueueError, Enqueued, Flushed, Frames, Received, ReceivedDatagram};
 use crate::monitor::Monitor;
 use crate::settings::Settings;
 use crate::udp::Arrival;
@@ -42,7 +42,7 @@ pub struct FrameNetwork {
 }
 
 impl FrameNetwork {
-    /// The way of `frames`, whose queries are stamped by the kernel where `stamps` says so.
+    /// The network over `frames`; with `stamps`, the kernel timestamps sent queries.
     ///
     /// # Errors
     /// They cannot be stamped.
@@ -190,13 +190,13 @@ impl FrameNetwork {
             let Some(slot) = udp.poll_transmit() else { break };
             let Some(transmit) = udp.transmit(slot) else { continue };
             match self.frames.put_query(now, slot, &transmit) {
-                Ok(Put::Queued) => {}
-                Ok(Put::Left(slot, port)) => {
+                Ok(Enqueued::Queued) => {}
+                Ok(Enqueued::Left(slot, port)) => {
                     udp.handle_sent(slot, now, port);
                     left += 1;
                 }
-                Err(Unput::Never(reason)) => refuse(udp, slot, reason, now),
-                Err(Unput::Full) => {
+                Err(EnqueueError::Never(reason)) => refuse(udp, slot, reason, now),
+                Err(EnqueueError::Full) => {
                     udp.handle_postponed(slot);
                     break;
                 }
@@ -225,10 +225,10 @@ impl FrameNetwork {
             let (now, quic) = (self.clock.now(), &mut transports.quic);
             let Some(outgoing) = quic.poll_transmit(now) else { break };
             match self.frames.put_quic(now, outgoing) {
-                Ok(Put::Queued) => {}
-                Ok(Put::Left(outgoing, port)) => quic.handle_sent(outgoing, now, port),
-                Err((outgoing, Unput::Never(reason))) => quic.handle_unsent(outgoing, now, reason),
-                Err((outgoing, Unput::Full)) => {
+                Ok(Enqueued::Queued) => {}
+                Ok(Enqueued::Left(outgoing, port)) => quic.handle_sent(outgoing, now, port),
+                Err((outgoing, EnqueueError::Never(reason))) => quic.handle_unsent(outgoing, now, reason),
+                Err((outgoing, EnqueueError::Full)) => {
                     quic.handle_postponed(outgoing);
                     let count = self.flush(transports);
                     left += count;
@@ -318,7 +318,7 @@ impl FrameNetwork {
         Arrived { count, oldest }
     }
 
-    /// Reads what is in the ring, as far as it has room at once: servers may send on. Returns the number of frames.
+    /// Reads the frames in the ring, at most one ring full since servers may keep sending. Returns their number.
     fn read_whole_ring(&mut self, transports: &mut Transports) -> usize {
         let mut received = 0;
         while received < RING {

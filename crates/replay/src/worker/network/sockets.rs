@@ -102,8 +102,8 @@ impl SocketNetwork {
         self.sockets.wait(timeout)
     }
 
-    /// Reads the ready sockets, up to `most` datagrams in total, and connections, of which those are noted that are not read in time:
-    /// their readiness is signalled once.
+    /// Reads the ready sockets, up to `most` datagrams in total, and the ready connections. Connections that are not read in time are
+    /// noted, since their readiness is signalled only once.
     pub fn receive(&mut self, transports: &mut Transports, ready: usize, most: usize, reading: Reading) -> usize {
         self.turn = self.turn.wrapping_add(1);
         let mut received = self.streams.read_more(&mut transports.connections, reading);

@@ -21,12 +21,12 @@ const SOA_TIMERS: [u32; 5] = [1, 1800, 900, 604_800, 900];
 #[derive(Clone, Debug, Default)]
 pub(in crate::construct) struct Draft {
     sets: BTreeMap<(Name, u16, Side), Chosen>,
-    made: BTreeSet<Made>,
+    made: BTreeSet<DraftRecord>,
     pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Made {
+struct DraftRecord {
     owner: Name,
     rtype: u16,
     ttl: u32,
@@ -61,7 +61,7 @@ impl Draft {
 
     /// Adds an invented record; `false` if it exists.
     pub fn add(&mut self, owner: Name, rtype: u16, ttl: u32, data: &[u8]) -> bool {
-        self.made.insert(Made { owner, rtype, ttl, data: data.to_vec() })
+        self.made.insert(DraftRecord { owner, rtype, ttl, data: data.to_vec() })
     }
 
     /// The owners of all records, with repetitions.
@@ -82,7 +82,8 @@ impl Draft {
         made.sort_by(|a, b| order((a.owner, a.rtype), (b.owner, b.rtype)).then_with(|| a.data.cmp(&b.data)));
         let (mut records, mut made) = (Records::default(), made.into_iter().peekable());
         for set in sets {
-            let is_before = |made: &&Made| order((made.owner, made.rtype), (set.owner, set.rtype)) != Ordering::Greater;
+            let is_before =
+                |made: &&DraftRecord| order((made.owner, made.rtype), (set.owner, set.rtype)) != Ordering::Greater;
             while let Some(made) = made.next_if(|made| is_before(made)) {
                 made.push(facts, &mut records)?;
             }
@@ -93,7 +94,7 @@ impl Draft {
     }
 }
 
-impl Made {
+impl DraftRecord {
     fn push(&self, facts: &Facts, records: &mut Records) -> Option<()> {
         records.push(facts.names.wire(self.owner), self.rtype, self.ttl, &self.data).ok()
     }

@@ -8,7 +8,7 @@ use super::draft::{self, Draft};
 use crate::construct::choose::Chosen;
 use crate::construct::names::{Name, ROOT};
 use crate::construct::place::Side;
-use crate::construct::report::MadeKind;
+use crate::construct::report::InventionKind;
 use crate::construct::seen::Server;
 use crate::construct::servers::address;
 use crate::rtype;
@@ -79,7 +79,7 @@ impl Plan<'_> {
             let servers = self.authority.servers(zone).iter();
             let responded: Vec<IpAddr> = servers.map(|&server| self.facts.servers[server as usize]).collect();
             for address in responded {
-                self.give(MadeKind::Address, zone, host, address, known);
+                self.give(InventionKind::Address, zone, host, address, known);
             }
         }
         let mut is_first = !hosts.iter().any(|host| known.contains_key(host));
@@ -90,12 +90,12 @@ impl Plan<'_> {
                 let address = Ipv4Addr::from_bits(INVENTED + *invented).into();
                 *invented += 1;
                 is_first = false;
-                self.give(MadeKind::InventedAddress, zone, host, address, known);
+                self.give(InventionKind::InventedAddress, zone, host, address, known);
             }
         }
     }
 
-    fn give(&mut self, kind: MadeKind, zone: Name, host: Name, address: IpAddr, known: &mut Known) {
+    fn give(&mut self, kind: InventionKind, zone: Name, host: Name, address: IpAddr, known: &mut Known) {
         known.entry(host).or_default().insert(address, MADE_TTL);
         let line = self.line(host, address, MADE_TTL);
         self.made(kind, zone, line);
@@ -114,7 +114,7 @@ impl Plan<'_> {
                     || self.drafts[&home].find(host, rtype::CNAME).is_some();
                 if !is_there && self.drafts.entry(home).or_default().add(host, rtype, ttl, &data) {
                     let line = self.line(host, address, ttl);
-                    self.made(MadeKind::Address, home, line);
+                    self.made(InventionKind::Address, home, line);
                 }
             }
         }
@@ -144,7 +144,7 @@ impl Plan<'_> {
             }
             let host = self.facts.names.intern(&wire);
             let parent = self.parent_of(zone);
-            for (place, kind) in [(Some(zone), MadeKind::ApexNs), (parent, MadeKind::Delegation)] {
+            for (place, kind) in [(Some(zone), InventionKind::ApexNs), (parent, InventionKind::Delegation)] {
                 let Some(place) = place else { continue };
                 let (rtype, data) = record_of(address);
                 let draft = self.drafts.entry(place).or_default();
@@ -154,7 +154,7 @@ impl Plan<'_> {
                 self.made(kind, place, line);
             }
             let line = self.line(host, address, MADE_TTL);
-            self.made(MadeKind::Address, zone, line);
+            self.made(InventionKind::Address, zone, line);
         }
     }
 

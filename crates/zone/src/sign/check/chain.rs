@@ -7,7 +7,7 @@ use ldplayer_core::name::Presentation;
 
 use super::super::denial::{self, Hashed, OPT_OUT};
 use super::super::tree::{Place, Tree};
-use super::{Fault, Found};
+use super::{Fault, LocatedFault};
 use crate::error::Problem;
 use crate::rdata;
 use crate::records::{Record, Records};
@@ -18,12 +18,12 @@ const NSEC: &str = "NSEC";
 const NSEC3: &str = "NSEC3";
 
 /// All that is wrong with the chain of a signed zone.
-pub(super) fn check(tree: &Tree<'_>) -> Result<Vec<Found>, Problem> {
+pub(super) fn check(tree: &Tree<'_>) -> Result<Vec<LocatedFault>, Problem> {
     let bare = bare(tree)?;
     let names = Tree::new(&bare, tree.apex());
     let (nsec, nsec3) = (of_type(tree, rtype::NSEC), of_type(tree, rtype::NSEC3));
     if nsec.is_empty() && nsec3.is_empty() {
-        return Ok(vec![Found::at(tree.apex(), Fault::NoDenial)]);
+        return Ok(vec![LocatedFault::at(tree.apex(), Fault::NoDenial)]);
     }
     let mut faults = if nsec.is_empty() { Vec::new() } else { check_plain(&names, &nsec) };
     if !nsec3.is_empty() {
@@ -34,8 +34,8 @@ pub(super) fn check(tree: &Tree<'_>) -> Result<Vec<Found>, Problem> {
 }
 
 /// Gives faults of names without a record of the chain the place of another record of the name, where it has one.
-fn place(tree: &Tree<'_>, faults: &mut [Found]) {
-    let mut lost: Vec<&mut Found> = faults.iter_mut().filter(|found| found.place.1 == 0).collect();
+fn place(tree: &Tree<'_>, faults: &mut [LocatedFault]) {
+    let mut lost: Vec<&mut LocatedFault> = faults.iter_mut().filter(|found| found.place.1 == 0).collect();
     lost.sort_by(|a, b| a.owner.cmp(&b.owner));
     if lost.is_empty() {
         return;
@@ -69,31 +69,31 @@ fn of_type<'a>(tree: &Tree<'a>, rtype: u16) -> OfType<'a> {
     sets.map(|set| (tree.owner(set), set.iter().map(|&at| tree.record(at)).collect())).collect()
 }
 
-fn check_plain(names: &Tree<'_>, found: &OfType<'_>) -> Vec<Found> {
+fn check_plain(names: &Tree<'_>, found: &OfType<'_>) -> Vec<LocatedFault> {
     let mut faults = Vec::new();
     let wanted = denial::plain(names);
     for link in &wanted {
         match found.get(link.owner.as_slice()) {
             Some(records) => records.iter().for_each(|record| check_span(record, &link.data, &mut faults)),
-            None => faults.push(Found::at(&link.owner, Fault::NoProof(NSEC))),
+            None => faults.push(LocatedFault::at(&link.owner, Fault::NoProof(NSEC))),
         }
     }
     let owners: BTreeSet<&[u8]> = wanted.iter().map(|link| link.owner.as_slice()).collect();
     let stray = found.values().flatten().filter(|record| !owners.contains(record.owner));
-    faults.extend(stray.map(|record| Found::of(record, Fault::StrayProof(NSEC))));
+    faults.extend(stray.map(|record| LocatedFault::of(record, Fault::StrayProof(NSEC))));
     faults
 }
 
 /// An NSEC record against the data that it should have.
-fn check_span(record: &Record<'_>, wanted: &[u8], faults: &mut Vec<Found>) {
+fn check_span(record: &Record<'_>, wanted: &[u8], faults: &mut Vec<LocatedFault>) {
     let ((next, types), (right, right_types)) = (split(record.data), split(wanted));
     if !next.eq_ignore_ascii_case(right) {
         let (found, wanted) = (Presentation(next).to_string(), Presentation(right).to_string());
-        faults.push(Found::of(record, Fault::Next { kind: NSEC, found, wanted }));
+        faults.push(LocatedFault::of(record, Fault::Next { kind: NSEC, found, wanted }));
     }
     if types != right_types {
         let name = Presentation(record.owner).to_string();
-        faults.push(Found::of(record, Fault::Types { kind: NSEC, name }));
+        faults.push(LocatedFault::of(record, Fault::Types { kind: NSEC, name }));
     }
 }
 
@@ -122,22 +122,22 @@ impl<'a> Link<'a> {
     }
 }
 
-fn check_hashed(names: &Tree<'_>, found: &OfType<'_>) -> Vec<Found> {
+fn check_hashed(names: &Tree<'_>, found: &OfType<'_>) -> Vec<LocatedFault> {
     let apex = names.apex();
     let set = names.names().next().and_then(|name| names.sets(name).find(|set| names.rtype(set) == rtype::NSEC3PARAM));
     let all: Vec<Parameters> = set.into_iter().flat_map(|set| names.data(set)).filter_map(Parameters::read).collect();
-    let Some(parameters) = all.first() else { return vec![Found::at(apex, Fault::NoParameters)] };
+    let Some(parameters) = all.first() else { return vec![LocatedFault::at(apex, Fault::NoParameters)] };
     let mut faults = Vec::new();
     let mut links = Vec::with_capacity(found.len());
     for record in found.values().flatten() {
         match Parameters::read(record.data) {
             Some(own) if own == *parameters => match Link::read(record) {
                 Some(link) => links.push(link),
-                None => faults.push(Found::of(record, Fault::StrayProof(NSEC3))),
+                None => faults.push(LocatedFault::of(record, Fault::StrayProof(NSEC3))),
             },
             // Another chain, as while parameters change (RFC 5155 §10.4), is not followed.
             Some(own) if all.contains(&own) => {}
-            _ => faults.push(Found::of(record, Fault::OtherParameters)),
+            _ => faults.push(LocatedFault::of(record, Fault::OtherParameters)),
         }
     }
     links.sort_unstable_by_key(|link| link.hash);
@@ -150,7 +150,7 @@ fn check_hashed(names: &Tree<'_>, found: &OfType<'_>) -> Vec<Found> {
 }
 
 /// Each record: its name, the next one, its types.
-fn check_links(links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Found> {
+fn check_links(links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<LocatedFault> {
     let mut faults = Vec::new();
     for link in links {
         // Several records of one hash have the same next one.
@@ -159,24 +159,24 @@ fn check_links(links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Found> {
         if link.next != next {
             let hash = |hash: &[u8]| base32::encode_string_hex(hash).to_ascii_lowercase();
             let (found, wanted) = (hash(link.next), hash(&next));
-            faults.push(Found::of(link.record, Fault::Next { kind: NSEC3, found, wanted }));
+            faults.push(LocatedFault::of(link.record, Fault::Next { kind: NSEC3, found, wanted }));
         }
         let Ok(at) = wanted.binary_search_by_key(&link.hash, |one| one.hash) else {
-            faults.push(Found::of(link.record, Fault::StrayProof(NSEC3)));
+            faults.push(LocatedFault::of(link.record, Fault::StrayProof(NSEC3)));
             continue;
         };
         let mut types = Vec::new();
         rdata::bitmap(&wanted[at].types, &mut types);
         if types != link.types {
             let name = Presentation(wanted[at].name).to_string();
-            faults.push(Found::of(link.record, Fault::Types { kind: NSEC3, name }));
+            faults.push(LocatedFault::of(link.record, Fault::Types { kind: NSEC3, name }));
         }
     }
     faults
 }
 
 /// Empty non-terminals above opted-out delegations whose record is missed below them.
-fn gaps(names: &Tree<'_>, links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Found> {
+fn gaps(names: &Tree<'_>, links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<LocatedFault> {
     if !links.iter().any(|link| link.is_opt_out) {
         return Vec::new();
     }
@@ -184,11 +184,14 @@ fn gaps(names: &Tree<'_>, links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Foun
     let known = wanted.iter().filter(is_there).map(|one| one.name).collect();
     // A wildcard without a record makes an answer insecure, not bogus.
     let needed = denial::needed(names, known).into_iter().filter(|name| !name.starts_with(denial::STAR));
-    needed.map(|name| Found::at(name, Fault::OptOutGap)).map(|found| Found { breaks: false, ..found }).collect()
+    needed
+        .map(|name| LocatedFault::at(name, Fault::OptOutGap))
+        .map(|found| LocatedFault { breaks: false, ..found })
+        .collect()
 }
 
 /// Names without a record: insecure delegations may do without where the record before them has opted out (RFC 5155 §7.1).
-fn missing(links: &[Link<'_>], wanted: &[Hashed<'_>], required: &[Hashed<'_>]) -> Vec<Found> {
+fn missing(links: &[Link<'_>], wanted: &[Hashed<'_>], required: &[Hashed<'_>]) -> Vec<LocatedFault> {
     let is_there = |one: &&Hashed<'_>| links.binary_search_by_key(&one.hash, |link| link.hash).is_ok();
     let is_required = |one: &Hashed<'_>| required.binary_search_by_key(&one.hash, |one| one.hash).is_ok();
     let is_opted_out = |one: &Hashed<'_>| {
@@ -197,5 +200,5 @@ fn missing(links: &[Link<'_>], wanted: &[Hashed<'_>], required: &[Hashed<'_>]) -
         cover.is_some_and(|cover| cover.is_opt_out)
     };
     let lost = wanted.iter().filter(|one| !is_there(one) && (is_required(one) || !is_opted_out(one)));
-    lost.map(|one| Found::at(one.name, Fault::NoProof(NSEC3))).collect()
+    lost.map(|one| LocatedFault::at(one.name, Fault::NoProof(NSEC3))).collect()
 }

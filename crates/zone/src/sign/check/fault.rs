@@ -13,7 +13,7 @@ use crate::rtype::name_of;
 
 /// Something that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LocatedFault {
     /// File and line of the record that it is about, as [`Record::place`]; zeros where no record is there.
     pub place: (u16, u32),
     /// The name that it is about, in wire format.
@@ -25,7 +25,7 @@ pub struct Found {
     pub breaks: bool,
 }
 
-impl Found {
+impl LocatedFault {
     pub(super) fn of(record: &Record<'_>, fault: Fault) -> Self {
         // What RFC 4035 §2.2 asks of signers, validators must not ask for (RFC 6840 §5.11); a TTL that is too long is cut (§5.3.3 of the former).
         let breaks = !matches!(
@@ -40,7 +40,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for LocatedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = Presentation(&self.owner);
         match &self.fault {
@@ -259,7 +259,7 @@ pub(super) fn summed(
     jobs: &[(&Name, &[u32])],
     checked: &[SetChecked],
     algorithms: &BTreeSet<u8>,
-) -> Vec<Found> {
+) -> Vec<LocatedFault> {
     let total = jobs.len();
     let times = sum(
         tree,
@@ -290,9 +290,9 @@ fn sum<T>(
     checked: &[SetChecked],
     pick: impl Fn(&SetChecked) -> Option<T>,
     fault: impl Fn(usize, u16, T) -> Fault,
-) -> Option<Found> {
+) -> Option<LocatedFault> {
     let mut of_kind = jobs.iter().zip(checked).filter_map(|((_, set), checked)| Some((set, pick(checked)?)));
     let (first, what) = of_kind.next()?;
     let count = 1 + of_kind.count();
-    Some(Found::of(&tree.record(first[0]), fault(count, tree.rtype(first), what)))
+    Some(LocatedFault::of(&tree.record(first[0]), fault(count, tree.rtype(first), what)))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::super::Algorithm;
 use super::super::set::{Numbers, is_of_one, parent};
-use super::{Checked, Fault, Found};
+use super::{Checked, Fault, LocatedFault};
 use crate::records::{Record, Records};
 use crate::rtype;
 
@@ -59,7 +59,7 @@ pub struct Trusted {
     /// In a word.
     pub trust: Trust,
     /// What is wrong with its DS records, which are in the parent: the parent's place among the zones, and the fault.
-    pub fault: Option<(usize, Found)>,
+    pub fault: Option<(usize, LocatedFault)>,
 }
 
 /// Follows DS records from parents to children; gives the trust of each zone in the order given.
@@ -105,24 +105,24 @@ fn one(zone: &ZoneChecked<'_>, above: Option<(usize, Trust)>, delegations: &[Del
 
 /// Whether the parent vouches for the zone; a fault where it does for what is not there. DS records of unknown algorithms say nothing
 /// (RFC 4035 §5.2).
-fn linked(zone: &ZoneChecked<'_>, ds: &[Record<'_>]) -> Result<bool, Found> {
+fn linked(zone: &ZoneChecked<'_>, ds: &[Record<'_>]) -> Result<bool, LocatedFault> {
     let mut known = ds.iter().filter(|record| is_known(record.data)).peekable();
     let Some(&first) = known.peek() else { return Ok(false) };
     if !zone.checked.is_signed {
-        return Err(Found::of(first, Fault::DsOfUnsigned));
+        return Err(LocatedFault::of(first, Fault::DsOfUnsigned));
     }
     let keys: Vec<&[u8]> = zone.checked.entries.iter().map(Vec::as_slice).collect();
     if known.any(|record| is_of_one(record.data, zone.apex, &keys)) {
         return Ok(true);
     }
-    Err(Found::of(first, Fault::DsOfNoKey))
+    Err(LocatedFault::of(first, Fault::DsOfNoKey))
 }
 
 /// A DS record of an algorithm by which the keys of the zone are not signed.
-fn unsigned_algorithm(zone: &ZoneChecked<'_>, ds: &[Record<'_>]) -> Option<Found> {
+fn unsigned_algorithm(zone: &ZoneChecked<'_>, ds: &[Record<'_>]) -> Option<LocatedFault> {
     let signs = |algorithm| zone.checked.entries.iter().any(|key| key.get(3) == Some(&algorithm));
     let lost = ds.iter().filter(|record| is_known(record.data)).find(|record| !signs(record.data[2]));
-    lost.map(|record| Found::of(record, Fault::DsAlgorithm(record.data[2])))
+    lost.map(|record| LocatedFault::of(record, Fault::DsAlgorithm(record.data[2])))
 }
 
 fn is_known(ds: &[u8]) -> bool {

@@ -11,7 +11,7 @@ use ldplayer_core::name::labels;
 use ldplayer_core::text::counted;
 use ldplayer_emulate::serve::lame;
 use ldplayer_net::output;
-use ldplayer_zone::construct::{Built, BuiltZone, Conflict, Lame, LeftOut, MadeKind, Version};
+use ldplayer_zone::construct::{Built, BuiltZone, Conflict, InventionKind, Lame, LeftOut, Version};
 use ldplayer_zone::write;
 use serde::Serialize;
 
@@ -265,7 +265,8 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     let ignored: Vec<String> = summary.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     write_line!(out, "ignored    {}", if ignored.is_empty() { "none".to_owned() } else { ignored.join(", ") })?;
     write_line!(out, "conflicts  {} (the {} taken)", summary.conflicts.len(), args.conflict)?;
-    let made = MadeKind::ALL.into_iter().filter_map(|kind| Some((kind.word(), summary.made.get(kind.word())?.len())));
+    let made =
+        InventionKind::ALL.into_iter().filter_map(|kind| Some((kind.word(), summary.made.get(kind.word())?.len())));
     let made: Vec<String> = made.map(|(kind, count)| format!("{kind} {count}")).collect();
     write_line!(out, "made up    {}", if made.is_empty() { "nothing".to_owned() } else { made.join(", ") })?;
     let (listed, more) = (summary.left_out.len(), if summary.left_out_unlisted > 0 { " or more" } else { "" });

@@ -1,4 +1,4 @@
-//! Findings by kind: which belong together, what they are called, and in how many zones they are.
+//! Findings grouped by kind, with their names and the number of zones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -11,18 +11,18 @@ const ARENA: usize = 64 << 10;
 
 /// How a machine handles responses.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct ResponseSink {
     /// Ended queries of pairs, waiting to be combined.
     pub halves: Vec<Half>,
     /// What comparisons ignore.
     pub ignore: Arc<Ignore>,
     /// Where responses are kept.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptResponses>,
 }
 
 /// Sent queries with their responses, waiting to be taken.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct KeptResponses {
     arena: BytesMut,
     /// Their times are run times.
     pub rows: Vec<Transaction>,
@@ -39,7 +39,7 @@ pub struct Half {
     pub found: Option<Fingerprint>,
 }
 
-impl Heard {
+impl ResponseSink {
     /// The row of a response, which is compared with the `expected` one, if any, and kept under the original ID of its
     /// query. `None` for one of
     /// a pair, which waits for the other.
@@ -71,7 +71,7 @@ impl Heard {
     }
 }
 
-impl Kept {
+impl KeptResponses {
     fn add(&mut self, row: &Outcome, wire: &Bytes, response: Option<&Message<'_>>) {
         let submitted = row.submitted.unwrap_or_default();
         self.rows.push(Transaction {
@@ -116,10 +116,10 @@ mod tests {
         let wire = query(7, 1).wire;
         let octets = response(&wire, 0);
         let message = Message::new(&octets).unwrap();
-        let mut heard = Heard::default();
+        let mut sink = ResponseSink::default();
         let expected = Expected::Response(octets.clone().into());
         let mut of = |status, reason, response| {
-            let judged = heard.judge(row(status, reason), &wire, &expected, response).unwrap();
+            let judged = sink.judge(row(status, reason), &wire, &expected, response).unwrap();
             (judged.answer, judged.differs)
         };
         let unanswered = (Some(Answer::Worse), Differs::UNANSWERED);
@@ -139,17 +139,17 @@ mod tests {
         let mut octets = response(&wire, 0);
         octets[..2].copy_from_slice(&[0xab, 0xcd]);
         let message = Message::new(&octets).unwrap();
-        let mut heard = Heard { kept: Some(Kept::default()), ..Heard::default() };
-        heard.judge(row(Status::Answered, None), &wire, &Expected::Nothing, Some(&message));
-        heard.judge(row(Status::Timeout, None), &wire, &Expected::Nothing, None);
-        heard.judge(row(Status::Late, None), &wire, &Expected::Nothing, Some(&message));
-        heard.judge(
+        let mut sink = ResponseSink { kept: Some(KeptResponses::default()), ..ResponseSink::default() };
+        sink.judge(row(Status::Answered, None), &wire, &Expected::Nothing, Some(&message));
+        sink.judge(row(Status::Timeout, None), &wire, &Expected::Nothing, None);
+        sink.judge(row(Status::Late, None), &wire, &Expected::Nothing, Some(&message));
+        sink.judge(
             Outcome { submitted: None, ..row(Status::NotSent, Some(Reason::Lag)) },
             &wire,
             &Expected::Nothing,
             None,
         );
-        let rows = heard.kept.unwrap().rows;
+        let rows = sink.kept.unwrap().rows;
         assert_eq!(
             rows.len(),
             2,

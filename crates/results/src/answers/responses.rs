@@ -17,7 +17,7 @@ const BATCH: usize = 4 * 1024;
 const COLUMNS: [&str; 3] = ["index", "query", "response"];
 
 /// A file that is read batch after batch.
-pub struct Kept {
+pub struct KeptResponses {
     path: PathBuf,
     rows: ParquetRecordBatchReader,
 }
@@ -32,7 +32,7 @@ pub struct Row {
     pub response: Option<Fingerprint>,
 }
 
-impl Kept {
+impl KeptResponses {
     pub fn open(path: &Path) -> Result<Self, ResultsError> {
         let file = File::open(path).map_err(ResultsError::file(path))?;
         let builder = crate::parquet_file::open(file).map_err(ResultsError::parquet(path))?;

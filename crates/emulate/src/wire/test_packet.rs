@@ -8,7 +8,7 @@ use super::packet::{ICMP, ICMP_V6, TCP, UDP};
 
 /// A packet in the making.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct TestPacket {
     pub source: SocketAddr,
     pub destination: SocketAddr,
     pub protocol: u8,
@@ -17,7 +17,7 @@ pub struct Made {
     pub payload: Vec<u8>,
 }
 
-impl Made {
+impl TestPacket {
     pub fn udp(source: &str, destination: &str, payload: &[u8]) -> Self {
         Self { protocol: UDP, ..Self::tcp(source, destination, 0, 0, payload) }
     }
@@ -157,7 +157,7 @@ fn checksum(octets: &[u8]) -> u16 {
 }
 
 /// Any UDP datagram or TCP segment between two ends of one family.
-pub fn any_packet() -> impl Strategy<Value = Made> {
+pub fn any_packet() -> impl Strategy<Value = TestPacket> {
     let payload = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..80),
         Just(b"no checksum".to_vec()),
@@ -166,7 +166,7 @@ pub fn any_packet() -> impl Strategy<Value = Made> {
     ];
     let ends = any_ends();
     (ends, prop_oneof![Just(UDP), Just(TCP)], any::<u32>(), 0..64_u8, payload).prop_map(
-        |((source, destination), protocol, sequence, flags, payload)| Made {
+        |((source, destination), protocol, sequence, flags, payload)| TestPacket {
             source,
             destination,
             protocol,
