@@ -56,6 +56,7 @@ pub mod compare;
 pub mod damage;
 pub mod expr;
 pub mod histogram;
+pub mod ip;
 pub mod message;
 pub mod name;
 pub mod nearest;

@@ -14,6 +14,7 @@ pub mod query;
 pub mod segment;
 pub mod udp;
 
+use ldplayer_core::ip::extended;
 use std::net::IpAddr;
 
 pub use arp::Arp;
@@ -191,11 +192,11 @@ impl<'a> Transport<'a> {
         let (mut protocol, mut payload) = (packet.protocol, packet.payload);
         if source.is_ipv6() {
             // Extensions may be behind the fragment header, which only shows in the whole.
-            let rest = ip::Extensions::walk(protocol, payload)?;
+            let rest = extended(protocol, payload, 0)?;
             if rest.fragment.is_some() {
                 return Err(BadFrame::Extensions);
             }
-            (protocol, payload) = (rest.protocol, rest.payload);
+            (protocol, payload) = (rest.protocol, &payload[rest.at..]);
         }
         match (protocol, source.is_ipv6()) {
             (ip::UDP, _) => Datagram::read(source, destination, payload, check).map(Self::Udp),

@@ -1,24 +1,11 @@
 //! Reads the addresses, transport and fragment fields of an IP packet (RFC 791, RFC 8200, RFC 9293, RFC 768).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
+use ldplayer_core::ip::{IpHeader, extended};
 use ldplayer_link::Ends;
 
-/// Protocol numbers (IANA).
-pub const ICMP: u8 = 1;
-/// TCP.
-pub const TCP: u8 = 6;
-/// UDP.
-pub const UDP: u8 = 17;
-/// ICMP for IPv6.
-pub const ICMP_V6: u8 = 58;
-
-/// Extension headers that may precede the fragment header or the transport.
-const HOP_BY_HOP: u8 = 0;
-const DESTINATION_OPTIONS: u8 = 60;
-const FRAGMENT: u8 = 44;
-/// Maximum number of extension headers; a packet with more counts as malformed.
-const MAX_EXTENSIONS: usize = 8;
+pub use ldplayer_core::ip::{ICMP, ICMPV6 as ICMP_V6, IpFragment as Fragment, TCP, UDP};
 
 /// The headers of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +24,6 @@ pub struct Headers {
     pub fragment: Option<Fragment>,
     /// Source and destination port of TCP and UDP, if the packet has them.
     pub ports: Option<(u16, u16)>,
-}
-
-/// The position of a fragment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    /// The identification shared by the fragments of a datagram.
-    pub id: u32,
-    /// The offset of its data.
-    pub offset: usize,
-    /// Whether more fragments follow.
-    pub more: bool,
 }
 
 /// Not a valid packet, or truncated.
@@ -82,61 +58,18 @@ impl Headers {
     /// # Errors
     /// It is not an IP packet, or its headers are truncated.
     pub fn parse_quoted(packet: &[u8]) -> Result<Self, Malformed> {
-        match packet.first().map(|octet| octet >> 4) {
-            Some(4) => Self::parse_v4(packet),
-            Some(6) => Self::parse_v6(packet),
-            _ => Err(Malformed),
-        }
-    }
-
-    fn parse_v4(packet: &[u8]) -> Result<Self, Malformed> {
-        let header = packet.get(..20).ok_or(Malformed)?;
-        let transport = usize::from(header[0] & 0x0f) * 4;
-        let length = usize::from(word(header, 2)?);
-        if transport < 20 || length < transport || packet.len() < transport {
+        let header = IpHeader::read(packet).map_err(|_| Malformed)?;
+        if header.length == 0 {
             return Err(Malformed);
         }
-        let place = word(header, 6)?;
-        let (more, offset) = (place & 0x2000 != 0, usize::from(place & 0x1fff) * 8);
-        let id = u32::from(word(header, 4)?);
-        let fragment = (more || offset > 0).then_some(Fragment { id, offset, more });
-        let source = Ipv4Addr::from_bits(long(header, 12)?).into();
-        let destination = Ipv4Addr::from_bits(long(header, 16)?).into();
-        let headers = Self { source, destination, protocol: header[9], transport, length, fragment, ports: None };
-        Ok(headers.with_ports(packet))
-    }
-
-    fn parse_v6(packet: &[u8]) -> Result<Self, Malformed> {
-        let header = packet.get(..40).ok_or(Malformed)?;
-        let length = 40 + usize::from(word(header, 4)?);
-        let address = |at: usize| -> Result<IpAddr, Malformed> {
-            let octets: [u8; 16] =
-                header.get(at..at + 16).and_then(|octets| octets.try_into().ok()).ok_or(Malformed)?;
-            Ok(Ipv6Addr::from(octets).into())
-        };
-        let (source, destination) = (address(8)?, address(24)?);
-        let (mut protocol, mut transport, mut fragment) = (header[6], 40, None);
-        for _ in 0..=MAX_EXTENSIONS {
-            let is_later = fragment.is_some_and(|fragment: Fragment| fragment.offset > 0);
-            match protocol {
-                HOP_BY_HOP | DESTINATION_OPTIONS if !is_later => {
-                    let next = word(packet, transport)?;
-                    protocol = (next >> 8) as u8;
-                    transport += (usize::from(next & 0xff) + 1) * 8;
-                }
-                FRAGMENT if fragment.is_none() => {
-                    fragment = Some(fragment_v6(packet, transport)?);
-                    protocol = packet[transport];
-                    transport += 8;
-                }
-                _ if transport > length || transport > packet.len() => return Err(Malformed),
-                _ => {
-                    let headers = Self { source, destination, protocol, transport, length, fragment, ports: None };
-                    return Ok(headers.with_ports(packet));
-                }
-            }
+        let IpHeader { source, destination, mut protocol, mut payload, length, fragment, .. } = header;
+        if source.is_ipv6() && fragment.is_some_and(|fragment| fragment.offset == 0) {
+            // Behind the header of a first fragment there may be more, and they are all there but for odd packets.
+            let behind = extended(protocol, &packet[..length.min(packet.len())], payload).map_err(|_| Malformed)?;
+            (protocol, payload) = (behind.protocol, behind.at);
         }
-        Err(Malformed)
+        let headers = Self { source, destination, protocol, transport: payload, length, fragment, ports: None };
+        Ok(headers.with_ports(packet))
     }
 
     fn with_ports(mut self, packet: &[u8]) -> Self {
@@ -195,11 +128,6 @@ impl Headers {
     }
 }
 
-fn fragment_v6(packet: &[u8], at: usize) -> Result<Fragment, Malformed> {
-    let place = word(packet, at + 2)?;
-    Ok(Fragment { id: long(packet, at + 4)?, offset: usize::from(place & 0xfff8), more: place & 1 != 0 })
-}
-
 fn word(octets: &[u8], at: usize) -> Result<u16, Malformed> {
     let octets = octets.get(at..at + 2).and_then(|octets| octets.try_into().ok());
     octets.map(u16::from_be_bytes).ok_or(Malformed)
@@ -214,6 +142,7 @@ fn long(octets: &[u8], at: usize) -> Result<u32, Malformed> {
 mod tests {
     use super::*;
     use crate::wire::test_packet::{self, TestPacket};
+    use ldplayer_core::ip::{DESTINATION_OPTIONS, FRAGMENT};
     use proptest::prelude::*;
 
     proptest! {

@@ -2,32 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ldplayer_core::ip::{BadIp, FRAGMENT, FRAGMENT_HEADER, IpHeader};
+
 use super::BadFrame;
 use super::checksum::Sum;
 use super::ethernet::{IPV4, IPV6};
 
-/// Protocol number of ICMP.
-pub const ICMP: u8 = 1;
-/// Protocol number of TCP.
-pub const TCP: u8 = 6;
-/// Protocol number of UDP.
-pub const UDP: u8 = 17;
-/// Protocol number of ICMPv6.
-pub const ICMPV6: u8 = 58;
+pub use ldplayer_core::ip::{ICMP, ICMPV6, IpFragment as Fragment, TCP, UDP, V4_HEADER, V6_HEADER};
 
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const DESTINATION_OPTIONS: u8 = 60;
-/// Extension headers of one packet. RFC 8200 section 4.1 has six, the destination options twice.
-const EXTENSIONS: usize = 8;
-
-/// Octets of an IPv4 header without options.
-pub const V4_HEADER: usize = 20;
-/// Octets of an IPv6 header without extensions.
-pub const V6_HEADER: usize = 40;
-/// Octets of the fragment header (RFC 8200 section 4.5).
-pub const V6_FRAGMENT_HEADER: usize = 8;
+/// Octets of the fragment header of IPv6.
+pub const V6_FRAGMENT_HEADER: usize = FRAGMENT_HEADER;
 
 /// Hop limit of packets that we send: what Linux has.
 const HOP_LIMIT: u8 = 64;
@@ -53,125 +37,45 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// Which part of a datagram a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    /// What all fragments of a datagram have in common: 16 bits in IPv4.
-    pub id: u32,
-    /// Where it begins, in octets: a multiple of 8, 0 to 65,528.
-    pub offset: u32,
-    /// Whether others follow it.
-    pub more: bool,
-}
-
 impl<'a> Packet<'a> {
     /// Reads a packet of either version.
     ///
     /// # Errors
-    /// If a length does not fit, or an IPv4 header has a wrong checksum.
+    /// A length does not fit, or an IPv4 header has a wrong checksum.
     pub fn read(octets: &'a [u8]) -> Result<Self, BadFrame> {
-        match octets.first().map(|first| first >> 4) {
-            Some(4) => Self::read_v4(octets, true),
-            Some(6) => Self::read_v6(octets, true),
-            _ => Err(BadFrame::IpVersion),
+        let header = IpHeader::read(octets)?;
+        if header.length > octets.len() || header.length == 0 {
+            return Err(BadFrame::IpLength);
         }
+        if header.source.is_ipv4() && !Sum::default().octets(&octets[..header.payload]).is_right() {
+            return Err(BadFrame::IpChecksum);
+        }
+        Ok(Self::of(&header, octets))
     }
 
     /// Reads the beginning of a packet that an ICMP error quotes: it may be cut, and routers may have changed its checksum.
     ///
     /// # Errors
-    /// If the header is not all there.
+    /// The header is cut.
     pub fn read_quoted(octets: &'a [u8]) -> Result<Self, BadFrame> {
-        match octets.first().map(|first| first >> 4) {
-            Some(4) => Self::read_v4(octets, false),
-            Some(6) => Self::read_v6(octets, false),
-            _ => Err(BadFrame::IpVersion),
-        }
+        let header = IpHeader::read(octets)?;
+        if header.length == 0 { Err(BadFrame::IpLength) } else { Ok(Self::of(&header, octets)) }
     }
 
-    fn read_v4(octets: &'a [u8], is_whole: bool) -> Result<Self, BadFrame> {
-        let fixed: &[u8; V4_HEADER] = octets.first_chunk().ok_or(BadFrame::IpHeader)?;
-        let header = usize::from(fixed[0] & 15) * 4;
-        let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-        if header < V4_HEADER || header > octets.len() {
-            return Err(BadFrame::IpHeader);
-        }
-        if total < header || (is_whole && total > octets.len()) {
-            return Err(BadFrame::IpLength);
-        }
-        if is_whole && !Sum::default().octets(&octets[..header]).is_right() {
-            return Err(BadFrame::IpChecksum);
-        }
-        let word = u16::from_be_bytes([fixed[6], fixed[7]]);
-        let (offset, more) = (u32::from(word & 0x1fff) * 8, word & V4_MORE != 0);
-        let id = u16::from_be_bytes([fixed[4], fixed[5]]).into();
-        let [s0, s1, s2, s3, d0, d1, d2, d3] = *fixed.last_chunk().ok_or(BadFrame::IpHeader)?;
-        Ok(Self {
-            source: Ipv4Addr::new(s0, s1, s2, s3).into(),
-            destination: Ipv4Addr::new(d0, d1, d2, d3).into(),
-            protocol: fixed[9],
-            hop_limit: fixed[8],
-            fragment: (more || offset != 0).then_some(Fragment { id, offset, more }),
-            payload: &octets[header..total.min(octets.len())],
-        })
-    }
-
-    fn read_v6(octets: &'a [u8], is_whole: bool) -> Result<Self, BadFrame> {
-        let (fixed, rest) = octets.split_first_chunk::<V6_HEADER>().ok_or(BadFrame::IpHeader)?;
-        let length = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
-        if is_whole && length > rest.len() {
-            return Err(BadFrame::IpLength);
-        }
-        let [mut source, mut destination] = [[0; 16]; 2];
-        source.copy_from_slice(&fixed[8..24]);
-        destination.copy_from_slice(&fixed[24..]);
-        let walked = Extensions::walk(fixed[6], &rest[..length.min(rest.len())])?;
-        Ok(Self {
-            source: Ipv6Addr::from(source).into(),
-            destination: Ipv6Addr::from(destination).into(),
-            protocol: walked.protocol,
-            hop_limit: fixed[7],
-            fragment: walked.fragment,
-            payload: walked.payload,
-        })
+    fn of(header: &IpHeader, octets: &'a [u8]) -> Self {
+        let &IpHeader { source, destination, protocol, hop_limit, fragment, payload, length } = header;
+        Self { source, destination, protocol, hop_limit, fragment, payload: &octets[payload..length.min(octets.len())] }
     }
 }
 
-/// What is behind extension headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extensions<'a> {
-    pub protocol: u8,
-    pub fragment: Option<Fragment>,
-    pub payload: &'a [u8],
-}
-
-impl<'a> Extensions<'a> {
-    /// Goes over the extension headers from the first, whose number is `protocol`, up to the payload or that of a fragment.
-    pub fn walk(mut protocol: u8, mut payload: &'a [u8]) -> Result<Self, BadFrame> {
-        for _ in 0..=EXTENSIONS {
-            match protocol {
-                HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {
-                    let &[next, length, ..] = payload else { return Err(BadFrame::Extensions) };
-                    let length = (usize::from(length) + 1) * 8;
-                    payload = payload.get(length..).ok_or(BadFrame::Extensions)?;
-                    protocol = next;
-                }
-                FRAGMENT => {
-                    let &[next, _, high, low, a, b, c, d, ..] = payload else { return Err(BadFrame::Extensions) };
-                    let word = u16::from_be_bytes([high, low]);
-                    let (offset, more) = (u32::from(word & 0xfff8), word & 1 != 0);
-                    payload = &payload[V6_FRAGMENT_HEADER..];
-                    protocol = next;
-                    // A fragment that is the whole datagram is a packet like others (RFC 6946).
-                    if offset != 0 || more {
-                        let fragment = Some(Fragment { id: u32::from_be_bytes([a, b, c, d]), offset, more });
-                        return Ok(Self { protocol, fragment, payload });
-                    }
-                }
-                _ => return Ok(Self { protocol, fragment: None, payload }),
-            }
+impl From<BadIp> for BadFrame {
+    fn from(bad: BadIp) -> Self {
+        match bad {
+            BadIp::Version => Self::IpVersion,
+            BadIp::Header => Self::IpHeader,
+            BadIp::Length => Self::IpLength,
+            BadIp::Extensions => Self::Extensions,
         }
-        Err(BadFrame::Extensions)
     }
 }
 
@@ -279,6 +183,7 @@ pub const fn ethertype(source: IpAddr) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ldplayer_core::ip::{DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING};
     use proptest::prelude::*;
 
     fn pair(v6: bool) -> (IpAddr, IpAddr) {

@@ -56,7 +56,8 @@ pub(crate) struct Defrag {
 impl Defrag {
     /// Adds a fragment carried by `frame` in a tag or tunnel of the identity `outer`; returns the payload of the datagram if that completes it.
     pub fn add(&mut self, packet: &Packet<'_>, fragment: Fragment, frame: &Frame, outer: u64) -> Option<Vec<u8>> {
-        let end = fragment.offset + packet.payload.len();
+        let offset = fragment.offset as usize;
+        let end = offset + packet.payload.len();
         if packet.missing > 0 || end > MAX_LENGTH {
             self.abandoned.push((*frame, Flaw::FragmentsLack));
             return None;
@@ -72,7 +73,7 @@ impl Defrag {
         if parts.is_dropped {
             return None;
         }
-        if source.is_ipv6() && parts.has_overlap(fragment.offset, packet.payload) {
+        if source.is_ipv6() && parts.has_overlap(offset, packet.payload) {
             self.octets -= parts.drop_all();
             self.abandoned.push((parts.first, Flaw::FragmentsOverlap));
             return None;
@@ -80,7 +81,7 @@ impl Defrag {
         if !fragment.more {
             parts.length.get_or_insert(end);
         }
-        self.octets += parts.insert(fragment.offset, packet.payload);
+        self.octets += parts.insert(offset, packet.payload);
         let whole = parts.assemble()?;
         self.remove(&key);
         Some(whole)
@@ -190,7 +191,7 @@ mod tests {
     }
 
     fn place(id: u32, offset: usize, more: bool) -> Fragment {
-        Fragment { id, offset, more }
+        Fragment { id, offset: offset as u32, more }
     }
 
     proptest! {

@@ -1,18 +1,14 @@
 //! IPv4 and IPv6 headers (RFC 791, RFC 8200): addresses, protocol, payload without padding, fragments.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ldplayer_core::damage::Flaw;
+use ldplayer_core::ip::{BadIp, Extended, IpHeader, extended};
 
-use super::{long, word};
+use super::word;
 use crate::refused::Refused;
 
-/// Protocol number of TCP.
-pub(crate) const TCP: u8 = 6;
-/// Protocol number of UDP.
-pub(crate) const UDP: u8 = 17;
-/// Maximum number of extension headers skipped.
-const MAX_EXTENSIONS: usize = 16;
+pub(crate) use ldplayer_core::ip::{IpFragment as Fragment, TCP, UDP};
 
 /// A parsed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +25,6 @@ pub(crate) struct Packet<'a> {
     pub missing: usize,
     /// The fragment, if the packet is one.
     pub fragment: Option<Fragment>,
-}
-
-/// A fragment of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fragment {
-    /// The key shared by all fragments of a datagram.
-    pub id: u32,
-    /// Fragment offset in octets.
-    pub offset: usize,
-    /// Whether more fragments follow.
-    pub more: bool,
 }
 
 /// Whether octets begin with an IP header that is right: with the checksum of IPv4, if it was filled in (it may be left to the
@@ -68,40 +53,15 @@ fn sum(octets: &[u8]) -> u32 {
 
 /// Reads the IP header at the start of `octets`.
 pub(crate) fn parse(octets: &[u8]) -> Result<Packet<'_>, Refused> {
-    match octets.first().map(|first| first >> 4) {
-        Some(4) => parse_v4(octets).ok_or(Refused::Damaged(Flaw::BadIpHeader)),
-        Some(6) => parse_v6(octets).ok_or(Refused::Damaged(Flaw::BadIpHeader)),
-        _ => Err(Refused::Foreign("not_ip")),
-    }
-}
-
-fn parse_v4(octets: &[u8]) -> Option<Packet<'_>> {
-    let header = usize::from(octets[0] & 0xf) * 4;
+    let header = IpHeader::read(octets).map_err(|bad| match bad {
+        BadIp::Version => Refused::Foreign("not_ip"),
+        BadIp::Header | BadIp::Length | BadIp::Extensions => Refused::Damaged(Flaw::BadIpHeader),
+    })?;
     // A length of 0 is due to segmentation offload: then the captured length is used.
-    let length = Some(usize::from(word(octets, 2)?)).filter(|&length| length != 0).unwrap_or(octets.len());
-    if header < 20 || length < header {
-        return None;
-    }
-    let flags = word(octets, 6)?;
-    let (more, offset) = (flags & 0x2000 != 0, usize::from(flags & 0x1fff) * 8);
-    let fragment = (more || offset != 0).then_some(Fragment { id: u32::from(word(octets, 4)?), offset, more });
-    Some(Packet {
-        source: IpAddr::V4(Ipv4Addr::from_bits(long(octets, 12)?)),
-        destination: IpAddr::V4(Ipv4Addr::from_bits(long(octets, 16)?)),
-        protocol: *octets.get(9)?,
-        payload: octets.get(header..length.min(octets.len()))?,
-        missing: length.saturating_sub(octets.len()),
-        fragment,
-    })
-}
-
-fn parse_v6(octets: &[u8]) -> Option<Packet<'_>> {
-    let address = |at: usize| Some(IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets.get(at..at + 16)?).ok()?)));
-    let length = 40 + usize::from(word(octets, 4)?);
-    let body = octets.get(40..length.min(octets.len()))?;
-    let (protocol, payload, fragment) = skip_extensions(*octets.get(6)?, body)?;
-    let (source, destination) = (address(8)?, address(24)?);
-    Some(Packet { source, destination, protocol, payload, missing: length.saturating_sub(octets.len()), fragment })
+    let length = if header.length == 0 { octets.len() } else { header.length };
+    let IpHeader { source, destination, protocol, fragment, payload, .. } = header;
+    let missing = length.saturating_sub(octets.len());
+    Ok(Packet { source, destination, protocol, payload: &octets[payload..length.min(octets.len())], missing, fragment })
 }
 
 /// Protocol and payload of a reassembled datagram: that of IPv6 may begin with extension headers.
@@ -109,35 +69,8 @@ pub(crate) fn whole<'a>(parts: &Packet<'_>, payload: &'a [u8]) -> Option<(u8, &'
     if parts.source.is_ipv4() {
         return Some((parts.protocol, payload));
     }
-    skip_extensions(parts.protocol, payload).map(|(protocol, payload, _)| (protocol, payload))
-}
-
-/// Protocol, payload and fragment behind the extension headers (RFC 8200 §4).
-fn skip_extensions(mut next: u8, mut body: &[u8]) -> Option<(u8, &[u8], Option<Fragment>)> {
-    let mut fragment = None;
-    for _ in 0..MAX_EXTENSIONS {
-        let length = match next {
-            // Hop-by-hop, routing, destination options, mobility.
-            0 | 43 | 60 | 135 => (usize::from(*body.get(1)?) + 1) * 8,
-            // Authentication header (RFC 4302 §2.2).
-            51 => (usize::from(*body.get(1)?) + 2) * 4,
-            44 => {
-                let flags = word(body, 2)?;
-                let (offset, more) = (usize::from(flags & 0xfff8), flags & 1 != 0);
-                // An atomic fragment is a whole datagram (RFC 6946).
-                fragment = (more || offset != 0).then_some(Fragment { id: long(body, 4)?, offset, more });
-                8
-            }
-            _ => return Some((next, body, fragment)),
-        };
-        next = *body.first()?;
-        body = body.get(length..)?;
-        // What follows may be a fragmented extension header, which is parsed after reassembly.
-        if fragment.is_some() {
-            return Some((next, body, fragment));
-        }
-    }
-    None
+    let Extended { protocol, at, .. } = extended(parts.protocol, payload, 0).ok()?;
+    Some((protocol, &payload[at..]))
 }
 
 #[cfg(test)]
