@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ldplayer_core::time::{NS_PER_S, Span};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, Report, Testbed};
-use ldplayer_emulate::wire::{LinkSpec, Path, Precision};
+use ldplayer_emulate::wire::{LinkSpec, Precision, WirePath};
 use ldplayer_link::Rtt;
 use ldplayer_net::udp::{BATCH, ReceiveBatch, UdpOptions};
 use ldplayer_net::{clock, pin, udp};
@@ -128,7 +128,7 @@ pub fn delay(args: &DelayArgs) -> anyhow::Result<()> {
 
 fn testbed(rtt: Rtt, precision: Precision, core: Option<usize>) -> anyhow::Result<Testbed> {
     let link = LinkSpec { rtt, ..LinkSpec::default() };
-    let paths = vec![Path { far: CLIENTS, near: INTERNET, link }];
+    let paths = vec![WirePath { far: CLIENTS, near: INTERNET, link }];
     Ok(Testbed::up(&Plan { paths, precision, core, ..Plan::default() })?)
 }
 

@@ -7,7 +7,7 @@ mod lex;
 
 use crate::nearest::suggest;
 use crate::printable::Printable;
-pub use lex::{Kind, Token};
+pub use lex::{Token, TokenKind};
 
 /// Parentheses and `not`s within each other at most, so that no expression exhausts the stack.
 const MAX_DEPTH: usize = 100;
@@ -91,7 +91,7 @@ pub fn parse<C>(text: &str, compare: &impl Fn(&mut Tokens) -> Result<Expr<C>, Ba
     let mut tokens = Tokens { tokens: lex::split(text)?, at: 0, depth: 0 };
     let expr = any_of(&mut tokens, compare)?;
     match &tokens.peek().kind {
-        Kind::End => Ok(expr),
+        TokenKind::End => Ok(expr),
         _ => Err(tokens.wrong("`and`, `or` or the end")),
     }
 }
@@ -162,7 +162,7 @@ impl Tokens {
 
     /// Takes the word, if it is next.
     pub fn take_word(&mut self, word: &str) -> bool {
-        let found = matches!(&self.peek().kind, Kind::Word(found) if found == word);
+        let found = matches!(&self.peek().kind, TokenKind::Word(found) if found == word);
         if found {
             self.take();
         }
@@ -171,7 +171,7 @@ impl Tokens {
 
     /// Takes the sign, if it is next.
     pub fn take_sign(&mut self, sign: &str) -> bool {
-        let found = matches!(self.peek().kind, Kind::Sign(found) if found == sign);
+        let found = matches!(self.peek().kind, TokenKind::Sign(found) if found == sign);
         if found {
             self.take();
         }
@@ -184,7 +184,7 @@ impl Tokens {
     /// There is no such field.
     pub fn field<F: Copy>(&mut self, fields: &[(&str, F)], example: &str) -> Result<(String, F), BadExpr> {
         let column = self.peek().column;
-        let Kind::Word(word) = self.peek().kind.clone() else {
+        let TokenKind::Word(word) = self.peek().kind.clone() else {
             return Err(self.wrong(&format!("a condition such as `{example}`")));
         };
         let Some((_, field)) = fields.iter().find(|(name, _)| *name == word) else {
@@ -197,7 +197,7 @@ impl Tokens {
 
     /// Takes a relation, if one is next.
     pub fn relation(&mut self) -> Option<Relation> {
-        let Kind::Sign(sign) = self.peek().kind else { return None };
+        let TokenKind::Sign(sign) = self.peek().kind else { return None };
         let relation = match sign {
             "==" => Relation::Equal,
             "!=" => Relation::Unequal,
@@ -219,8 +219,8 @@ impl Tokens {
         let Some(relation) = self.relation() else { return Ok(Expr::Is(truth)) };
         let value = self.take();
         let is = match &value.kind {
-            Kind::Word(word) if word == "true" => true,
-            Kind::Word(word) if word == "false" => false,
+            TokenKind::Word(word) if word == "true" => true,
+            TokenKind::Word(word) if word == "false" => false,
             _ => return Err(value.wrong(format!("`{field}` is a boolean: use `{field}` or `not {field}`"))),
         };
         match (relation, is) {
@@ -254,9 +254,9 @@ impl Tokens {
     pub fn wrong(&self, wanted: &str) -> BadExpr {
         let Token { kind, column } = self.peek();
         let found = match kind {
-            Kind::Word(word) | Kind::Quoted(word) => format!("`{word}`"),
-            Kind::Sign(sign) => format!("`{sign}`"),
-            Kind::End => "the end".to_owned(),
+            TokenKind::Word(word) | TokenKind::Quoted(word) => format!("`{word}`"),
+            TokenKind::Sign(sign) => format!("`{sign}`"),
+            TokenKind::End => "the end".to_owned(),
         };
         BadExpr { column: *column, what: format!("expected {wanted}, found {found}") }
     }
@@ -275,9 +275,9 @@ impl Token {
     /// There is none.
     pub fn text(&self, wanted: &str) -> Result<&str, BadExpr> {
         match &self.kind {
-            Kind::Word(text) | Kind::Quoted(text) => Ok(text),
-            Kind::Sign(sign) => Err(self.wrong(format!("expected {wanted}, found `{sign}`"))),
-            Kind::End => Err(self.wrong(format!("expected {wanted}, found the end"))),
+            TokenKind::Word(text) | TokenKind::Quoted(text) => Ok(text),
+            TokenKind::Sign(sign) => Err(self.wrong(format!("expected {wanted}, found `{sign}`"))),
+            TokenKind::End => Err(self.wrong(format!("expected {wanted}, found the end"))),
         }
     }
 
@@ -317,12 +317,12 @@ mod tests {
         let words = |text: &str| {
             lex::split(text).unwrap().into_iter().map(|token| (token.kind, token.column)).collect::<Vec<_>>()
         };
-        let word = |text: &str, column| (Kind::Word(text.to_owned()), column);
+        let word = |text: &str, column| (TokenKind::Word(text.to_owned()), column);
         assert_eq!(
             words("10  ms and 5 or"),
-            [word("10ms", 1), word("and", 8), word("5", 12), word("or", 14), (Kind::End, 16)]
+            [word("10ms", 1), word("and", 8), word("5", 12), word("or", 14), (TokenKind::End, 16)]
         );
-        assert_eq!(words("a ms"), [word("a", 1), word("ms", 3), (Kind::End, 5)]);
+        assert_eq!(words("a ms"), [word("a", 1), word("ms", 3), (TokenKind::End, 5)]);
     }
 
     /// Found by fuzzing.

@@ -9,7 +9,7 @@ mod value;
 use std::fmt;
 
 use crate::transport::Transport;
-pub use value::{BadValue, Kind, TlsVersion, Value};
+pub use value::{BadValue, TlsVersion, Value, ValueKind};
 
 /// Upper limit of in-flight queries per connection: half of all query IDs.
 pub const MAX_PIPELINE: u32 = 1 << 15;
@@ -24,7 +24,7 @@ pub struct Key {
     /// The name, with underscores, as in run specifications and run.json.
     pub name: &'static str,
     /// The values that the key allows.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The transports that it concerns.
     pub scope: Scope,
     /// The help text.
@@ -167,40 +167,40 @@ macro_rules! policy {
 }
 
 policy! {
-    idle_timeout: i64 = 20_000_000_000, Kind::Span { least: 0 }, Connections,
+    idle_timeout: i64 = 20_000_000_000, ValueKind::Span { least: 0 }, Connections,
         "Idle timeout: clients close a connection with no query in flight for this long; 0 closes it after its last answer",
         "Idle timeout of the client in nanoseconds (RFC 7766 §6.2.3). At the default, the paper finds most of the gain of reuse (§5.2).";
-    queries_per_connection: u32 = u32::MAX, Kind::Count { least: 1, most: u32::MAX }, Connections,
+    queries_per_connection: u32 = u32::MAX, ValueKind::Count { least: 1, most: u32::MAX }, Connections,
         "Maximum queries per connection; the client then closes it",
         "Maximum queries per connection, after which the client closes it; `u32::MAX` is no limit.";
-    pipeline: u32 = MAX_PIPELINE, Kind::Count { least: 1, most: MAX_PIPELINE }, Connections,
+    pipeline: u32 = MAX_PIPELINE, ValueKind::Count { least: 1, most: MAX_PIPELINE }, Connections,
         "Maximum in-flight queries per connection; further queries open another connection",
         "Maximum in-flight queries per connection, from 1 to [`MAX_PIPELINE`] (RFC 7766 §6.2.1.1).";
-    connect_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 }, Connections,
+    connect_timeout: i64 = 5_000_000_000, ValueKind::Span { least: 1 }, Connections,
         "Connect timeout",
         "Connect timeout in nanoseconds: the time until the server's first packet.";
-    handshake_timeout: i64 = 5_000_000_000, Kind::Span { least: 1 }, Encrypted,
+    handshake_timeout: i64 = 5_000_000_000, ValueKind::Span { least: 1 }, Encrypted,
         "TLS and QUIC handshake timeout, counted from the server's first packet",
         "TLS and QUIC handshake timeout in nanoseconds, counted from the server's first packet.";
-    tc_fallback: bool = false, Kind::Switch, Udp,
+    tc_fallback: bool = false, ValueKind::Switch, Udp,
         "Retry truncated answers over TCP, as a stub resolver does; both attempts count as one query",
         "Whether truncated answers over UDP are retried over TCP (RFC 1035 §4.2.1, RFC 2181 §9).";
-    nagle: bool = false, Kind::Switch, Tcp,
+    nagle: bool = false, ValueKind::Switch, Tcp,
         "Use Nagle's algorithm: delay small segments until earlier ones are acknowledged",
         "Whether Nagle's algorithm delays small segments until earlier ones are acknowledged (RFC 896).";
-    fast_open: bool = false, Kind::Switch, Tcp,
+    fast_open: bool = false, ValueKind::Switch, Tcp,
         "Use TCP Fast Open: send the first query in the SYN, where the server allows it",
         "Whether the first query travels in the SYN, where the server has given a cookie (RFC 7413).";
-    tls_version: TlsVersion = TlsVersion::Tls13, Kind::TlsVersion, TlsOverTcp,
+    tls_version: TlsVersion = TlsVersion::Tls13, ValueKind::TlsVersion, TlsOverTcp,
         "TLS version of connections over TCP",
         "TLS version of connections over TCP.";
-    resumption: bool = true, Kind::Switch, Encrypted,
+    resumption: bool = true, ValueKind::Switch, Encrypted,
         "Resume TLS sessions; each client resumes only its own",
         "Whether clients resume their own TLS sessions (RFC 8446 §2.2, RFC 5077).";
-    early_data: bool = false, Kind::Switch, Encrypted,
+    early_data: bool = false, ValueKind::Switch, Encrypted,
         "Send queries as early data (0-RTT) of resumed sessions, where the server allows it; never updates or zone transfers",
         "Whether queries that are safe to replay are sent as early data of resumed sessions (RFC 8446 §2.3), where the server allows it.";
-    padding: u16 = QUERY_BLOCK, Kind::Padding, Encrypted,
+    padding: u16 = QUERY_BLOCK, ValueKind::Padding, Encrypted,
         "Pad queries over encrypted transports to a multiple of this many bytes; on means 128 (RFC 8467). Queries without EDNS are not padded",
         "Block size in octets to which queries on encrypted connections are padded, up to [`MAX_PADDING`]; 0 is no padding.";
 }

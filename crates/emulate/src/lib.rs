@@ -27,7 +27,7 @@
 //! A link of 20 ms between two hosts, with a simulated clock:
 //!
 //! ```
-//! use ldplayer_emulate::wire::{Fate, Host, HostId, LinkSpec, Path, Settings, Wire};
+//! use ldplayer_emulate::wire::{Fate, Host, HostId, LinkSpec, WirePath, Settings, Wire};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let host = |name: &str, block: &str| -> Result<Host, Box<dyn std::error::Error>> {
@@ -35,7 +35,7 @@
 //! };
 //! let link = LinkSpec { rtt: "20ms".parse()?, ..LinkSpec::default() };
 //! let hosts = vec![host("clients", "192.0.2.0/24")?, host("server", "198.51.100.0/24")?];
-//! let paths = vec![Path { far: HostId(0), near: HostId(1), link }];
+//! let paths = vec![WirePath { far: HostId(0), near: HostId(1), link }];
 //! let mut wire = Wire::new(&Settings { hosts, paths, ..Settings::default() });
 //!
 //! // An IPv4 header without payload, from 192.0.2.1 to 198.51.100.1.

@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::serve::set::ZoneSet;
 use crate::wire::{
-    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Owners, Path, Precision, ProxyKind, ProxySettings, Running,
-    Settings, Tap, Wire,
+    Counts, Forwarder, Host, HostId, MAX_HOSTS, MTU, Owners, Precision, ProxyKind, ProxySettings, Running, Settings,
+    Tap, Wire, WirePath,
 };
 
 pub use alone::{Alone, AloneError, wait_and_end};
@@ -104,7 +104,7 @@ pub struct Plan {
     /// The hosts, numbered from 0 by [`HostId`].
     pub hosts: Vec<HostPlan>,
     /// Links with delay and loss.
-    pub paths: Vec<Path>,
+    pub paths: Vec<WirePath>,
     /// The paper's proxies.
     pub proxies: Option<ProxySettings>,
     /// The seed of all random choices.

@@ -59,7 +59,7 @@ pub struct Host {
 
 /// The link between two hosts.
 #[derive(Clone, Debug)]
-pub struct Path {
+pub struct WirePath {
     /// The host on the far side: each of its addresses has its own line.
     pub far: HostId,
     /// The other host.
@@ -74,7 +74,7 @@ pub struct Settings {
     /// The hosts, at most [`MAX_HOSTS`].
     pub hosts: Vec<Host>,
     /// The links; hosts without one are joined without delay or loss.
-    pub paths: Vec<Path>,
+    pub paths: Vec<WirePath>,
     /// The paper's proxies, if used.
     pub proxies: Option<ProxySettings>,
     /// The seed of all random choices.

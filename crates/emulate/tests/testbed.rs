@@ -2,14 +2,14 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::Path as FilePath;
+use std::path::Path;
 use std::time::Duration;
 
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
 use ldplayer_emulate::stock::{Kind, StockSettings};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER, Testbed, TestbedError};
-use ldplayer_emulate::wire::{Forwarder, Host, HostId, LinkSpec, Path, Precision, ProxySettings, Settings, Wire};
+use ldplayer_emulate::wire::{Forwarder, Host, HostId, LinkSpec, Precision, ProxySettings, Settings, Wire, WirePath};
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::wiring::Wiring;
 
@@ -18,8 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn plan(rtt: &str) -> Plan {
     let link = LinkSpec { rtt: rtt.parse().unwrap(), ..LinkSpec::default() };
-    let paths =
-        vec![Path { far: CLIENTS, near: RESOLVER, link: link.clone() }, Path { far: CLIENTS, near: INTERNET, link }];
+    let paths = vec![
+        WirePath { far: CLIENTS, near: RESOLVER, link: link.clone() },
+        WirePath { far: CLIENTS, near: INTERNET, link },
+    ];
     Plan { paths, ..Plan::default() }
 }
 
@@ -44,7 +46,7 @@ fn delays_are_exact_in_the_time_of_the_wire() {
     let link = LinkSpec { rtt: "20ms".parse().unwrap(), ..LinkSpec::default() };
     let settings = Settings {
         hosts: vec![host("clients", "10.53.0.1", true), host("server", "198.51.100.1", false)],
-        paths: vec![Path { far: HostId(0), near: HostId(1), link }],
+        paths: vec![WirePath { far: HostId(0), near: HostId(1), link }],
         ..Settings::default()
     };
     let wiring = Wiring { addresses: Vec::new(), any_ip: true, mtu: 1_500, queues: 1 };
@@ -265,7 +267,7 @@ fn an_unknown_host_is_told_with_those_there_are() {
 }
 
 /// A zone set of a root and of zones below it, each with one name server and `www`.
-fn zones(directory: &FilePath, children: &[(&str, &str)]) -> ZoneSet {
+fn zones(directory: &Path, children: &[(&str, &str)]) -> ZoneSet {
     let mut root =
         ". 60 SOA a. b. 1 2 3 4 60\n. 60 NS a.root-servers.net.\na.root-servers.net. 60 A 198.41.0.4\n".to_owned();
     for (child, address) in children {

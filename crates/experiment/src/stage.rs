@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_emulate::stock::{Kind, Role};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
-use ldplayer_emulate::wire::Path as WirePath;
+use ldplayer_emulate::wire::WirePath;
 use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, RttSource, SpecError, Written};
 use ldplayer_run::RunSpec;
 use ldplayer_workload::spec::{BadSpec, Item};

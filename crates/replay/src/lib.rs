@@ -46,7 +46,7 @@
 //! use bytes::Bytes;
 //! use ldplayer_core::{Expected, Outcome, Policy, Query, RunTime, Status, Transport};
 //! use ldplayer_replay::{
-//!     DohSettings, Drain, Feed, LinkError, Monitor, Path, Precision, Settings, Sources, Targets, run,
+//!     DohSettings, Drain, Feed, LinkError, Monitor, NetworkPath, Precision, Settings, Sources, Targets, run,
 //! };
 //!
 //! struct One(Option<Query>);
@@ -89,7 +89,7 @@
 //!     wire,
 //! };
 //! let settings = Settings {
-//!     path: Path::Sockets,
+//!     path: NetworkPath::Sockets,
 //!     sources: Sources::Ports,
 //!     targets: Targets::Fixed(vec![address]),
 //!     workers: 1,
@@ -180,7 +180,7 @@ pub use frames::{FrameCounts, FramesError, LinkCounts};
 pub use ldplayer_net::pace::{Precision, UnknownPrecision};
 pub use ldplayer_stack::frame::BadFrame;
 pub use monitor::{Gauge, Monitor};
-pub use path::{NextHop, OnLink, Packets, Path, PathChoice, UnknownPath};
+pub use path::{NetworkPath, NextHop, OnLink, Packets, PathChoice, UnknownPath};
 pub use route::{BadSources, Route, Router, SHARED_SOCKETS, SocketKey, Sources};
 pub use settings::Settings;
 pub use strays::Strays;

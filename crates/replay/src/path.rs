@@ -11,7 +11,7 @@ use ldplayer_stack::frame::Mac;
 
 /// How the packets of clients reach the network.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Path {
+pub enum NetworkPath {
     /// Through sockets of the kernel.
     #[default]
     Sockets,
@@ -73,7 +73,7 @@ impl Packets {
     }
 }
 
-impl Path {
+impl NetworkPath {
     /// The word of the command line.
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use crate::connections::TlsSettings;
 use crate::doh::DohSettings;
-use crate::path::Path;
+use crate::path::NetworkPath;
 use crate::route::Sources;
 use crate::table::Policy;
 use crate::targets::{Ports, Targets};
@@ -12,7 +12,7 @@ use ldplayer_net::pace::Precision;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How packets reach the network.
-    pub path: Path,
+    pub path: NetworkPath,
     /// Source addresses of the clients.
     pub sources: Sources,
     /// Target servers.

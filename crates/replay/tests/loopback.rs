@@ -22,7 +22,7 @@ use ldplayer_net::packets::SenderKind;
 use ldplayer_net::tun::Tun;
 use ldplayer_net::veth::{self, CLIENTS, MTU};
 use ldplayer_replay::{
-    Drain, Feed, LinkError, Monitor, Path, Precision, RunStart, Settings, Sources, Targets, prepare, run,
+    Drain, Feed, LinkError, Monitor, NetworkPath, Precision, RunStart, Settings, Sources, Targets, prepare, run,
 };
 
 use common::{Batches, Rows, queries, replay, settings, tally};
@@ -172,7 +172,7 @@ fn queries_whose_frames_a_device_loses_are_not_sent_and_hold_nobody_up() {
         netlink.interface_down(netlink.index(DEVICE).unwrap()).unwrap();
         for (sender, count) in [(SenderKind::Xdp, 300), (SenderKind::Packet, 3)] {
             let mut settings = Settings { workers: 1, ..settings("203.0.113.53:53".parse().unwrap()) };
-            let Path::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
+            let NetworkPath::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
             (packets.sender, packets.queries) = (sender, None);
             let rows = replay(&settings, queries(count, 100_000), &Monitor::new(settings.workers));
             assert_eq!(tally(&rows), [(("not_sent".into(), Some("send_error")), count as usize)].into(), "{sender:?}");
@@ -201,7 +201,7 @@ fn a_run_whose_interface_goes_down_comes_to_its_end() {
             netlink.interface_up(clients, MTU.into(), 1_000).unwrap();
             let server = UdpSocket::bind(any_port()).unwrap();
             let mut settings = Settings { workers: 1, ..settings(server.local_addr().unwrap()) };
-            let Path::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
+            let NetworkPath::Packets(packets) = &mut settings.path else { panic!("a path without frames") };
             (packets.sender, packets.queries) = (sender, tap.map(str::to_owned));
             let mut trace = queries(300, 100_000);
             trace.iter_mut().skip(1).for_each(|query| query.due.0 += 1_000_000_000);
@@ -425,7 +425,7 @@ fn the_kernel_tells_when_it_sent_each_query() {
     let responder = Responder::start(|query| vec![answer(query)]);
     for sources in all_sources() {
         let mut settings = Settings { sources, ..settings(responder.address) };
-        if let Path::Packets(packets) = &mut settings.path {
+        if let NetworkPath::Packets(packets) = &mut settings.path {
             packets.queries = None;
         }
         let (monitor, mut rows) = (Monitor::new(settings.workers), Rows::default());

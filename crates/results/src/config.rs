@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ldplayer_core::policy::{KEYS, Key, Kind, Scope};
+use ldplayer_core::policy::{KEYS, Key, Scope, ValueKind};
 use ldplayer_core::{Policy, Transport};
 use ldplayer_net::machine::Facts;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -153,7 +153,7 @@ impl RunConfig {
 
 /// Whether run.json has `null` for a policy key when no query used TLS. It keeps the handshake timeout.
 fn is_of_tls(key: &Key) -> bool {
-    matches!(key.scope, Scope::Encrypted | Scope::TlsOverTcp) && !matches!(key.kind, Kind::Span { .. })
+    matches!(key.scope, Scope::Encrypted | Scope::TlsOverTcp) && !matches!(key.kind, ValueKind::Span { .. })
 }
 
 impl UsedPolicy {

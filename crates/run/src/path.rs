@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ldplayer_net::packets::SenderKind;
 use ldplayer_net::veth;
-use ldplayer_replay::{NextHop, Packets, Path, PathChoice, Reference, Sources, Targets};
+use ldplayer_replay::{NetworkPath, NextHop, Packets, PathChoice, Reference, Sources, Targets};
 
 pub(crate) mod interface;
 
@@ -29,7 +29,7 @@ impl RunSpec {
 ///
 /// # Errors
 /// Frames are asked for, and there is nothing to send them on.
-pub fn of(spec: &RunSpec, targets: &Targets, reference: Option<&Reference>) -> Result<Path, RunError> {
+pub fn of(spec: &RunSpec, targets: &Targets, reference: Option<&Reference>) -> Result<NetworkPath, RunError> {
     if let Some(name) = &spec.interface {
         interface::check(spec)?;
         refuse_counts(spec)?;
@@ -42,7 +42,7 @@ pub fn of(spec: &RunSpec, targets: &Targets, reference: Option<&Reference>) -> R
         PathChoice::Auto | PathChoice::Packets | PathChoice::PacketsXdp if veth::is_here() => {
             refuse_loopback(targets, reference).and_then(|()| in_namespace(spec))
         }
-        PathChoice::Auto | PathChoice::Sockets => link::refuse_without_frames(spec).map(|()| Path::Sockets),
+        PathChoice::Auto | PathChoice::Sockets => link::refuse_without_frames(spec).map(|()| NetworkPath::Sockets),
         PathChoice::Packets | PathChoice::PacketsXdp => Err(RunError::environment(
             "--path packets: this namespace has no link for frames; add --start-server COMMAND, run the command in a \
             namespace made for it (ldplayer testbed run --packets -- COMMAND), or give an interface of this host: \
@@ -91,10 +91,10 @@ pub fn sender(spec: &RunSpec) -> Result<SenderKind, RunError> {
 }
 
 /// Frames on the link of a namespace.
-fn in_namespace(spec: &RunSpec) -> Result<Path, RunError> {
+fn in_namespace(spec: &RunSpec) -> Result<NetworkPath, RunError> {
     refuse_counts(spec)?;
     let sender = sender(spec)?;
-    Ok(Path::Packets(Packets {
+    Ok(NetworkPath::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
         answers: veth::answers().map(str::to_owned),
         queries: veth::queries().filter(|_| !spec.stamp_sends).map(str::to_owned),

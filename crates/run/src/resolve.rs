@@ -8,7 +8,7 @@ use ldplayer_core::{Ignore, Policy, RunTime, Transport};
 use ldplayer_net::pace::Precision;
 use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::{limits, netns, pin};
-use ldplayer_replay::{Path, Reference, Settings, Sources, Targets};
+use ldplayer_replay::{NetworkPath, Reference, Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
 use ldplayer_trace::{Input, OpenOptions};
 use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
@@ -204,7 +204,7 @@ fn workers(spec: &RunSpec) -> Result<usize, RunError> {
     Ok(spec.workers.map_or(default, usize::from))
 }
 
-fn sources(spec: &RunSpec, path: &Path) -> Result<Sources, RunError> {
+fn sources(spec: &RunSpec, path: &NetworkPath) -> Result<Sources, RunError> {
     if path.packets().is_some() {
         return path::sources(spec);
     }
@@ -277,7 +277,7 @@ fn servers(given: &[SocketAddr], with_v6: bool) -> Result<Vec<SocketAddr>, RunEr
 }
 
 /// The number of sockets per worker within the limit of file descriptors, or of connections without sockets.
-fn max_sockets(path: &Path) -> u32 {
+fn max_sockets(path: &NetworkPath) -> u32 {
     if path.packets().is_some() {
         return path::MAX_CONNECTIONS;
     }

@@ -50,7 +50,7 @@ pub enum Transport {
 
 /// What kind of reply was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ReplyKind {
     /// Records of the type, or aliases on the way to them.
     Answer,
     /// The name is delegated to others.
@@ -85,7 +85,7 @@ pub struct Reply<'z, 'q> {
     /// Whether TC is set.
     pub truncated: bool,
     /// What kind of reply it is.
-    pub kind: Kind,
+    pub kind: ReplyKind,
     /// The question, where it could be read.
     pub question: Option<Question<'q>>,
     /// The zone that the answer is from.
@@ -159,7 +159,7 @@ pub fn respond<'z, 'q>(
         zone = choose.choose(scratch.current.lower(), question.qtype).filter(|zone| zone.class() == question.qclass);
         answer = match zone {
             Some(zone) => resolve::resolve(zone, &query, question, transport, limit, base, scratch, out),
-            None => Answered { rcode: rcode::REFUSED, kind: Kind::Refused, ..Answered::default() },
+            None => Answered { rcode: rcode::REFUSED, kind: ReplyKind::Refused, ..Answered::default() },
         };
     }
     finish(&query, &answer, scratch.udp_size, base, out);
@@ -169,20 +169,20 @@ pub fn respond<'z, 'q>(
 }
 
 const fn silent<'z, 'q>() -> Reply<'z, 'q> {
-    Reply { length: 0, rcode: 0, sends: false, truncated: false, kind: Kind::Silent, question: None, zone: None }
+    Reply { length: 0, rcode: 0, sends: false, truncated: false, kind: ReplyKind::Silent, question: None, zone: None }
 }
 
-const fn kind_of_error(error: u16) -> Kind {
+const fn kind_of_error(error: u16) -> ReplyKind {
     match error {
-        rcode::NOTIMP => Kind::NotImplemented,
-        rcode::BADVERS => Kind::BadVersion,
-        _ => Kind::FormErr,
+        rcode::NOTIMP => ReplyKind::NotImplemented,
+        rcode::BADVERS => ReplyKind::BadVersion,
+        _ => ReplyKind::FormErr,
     }
 }
 
 /// What was found out about a question.
 struct Answered {
-    kind: Kind,
+    kind: ReplyKind,
     rcode: u16,
     authoritative: bool,
     truncated: bool,
@@ -191,7 +191,7 @@ struct Answered {
 
 impl Default for Answered {
     fn default() -> Self {
-        Self { kind: Kind::Refused, rcode: rcode::NOERROR, authoritative: false, truncated: false, counts: [0; 3] }
+        Self { kind: ReplyKind::Refused, rcode: rcode::NOERROR, authoritative: false, truncated: false, counts: [0; 3] }
     }
 }
 

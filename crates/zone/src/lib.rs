@@ -72,7 +72,7 @@ mod signature_times;
 pub mod store;
 pub mod write;
 
-pub use answer::{Choose, Kind, Reply, Scratch, Transport, UDP_SIZE, respond};
+pub use answer::{Choose, Reply, ReplyKind, Scratch, Transport, UDP_SIZE, respond};
 pub use error::LoadError;
 pub use finding::{Finding, Oddity};
 pub use records::Records;

@@ -19,7 +19,7 @@ const MAX_DATA: usize = 65_535;
 
 /// A field of record data as zone files write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FieldKind {
     Name,
     U8,
     U16,
@@ -77,8 +77,8 @@ enum Kind {
 }
 
 /// The fields of a type's data, or `None` for a type that can only be written in generic form.
-fn grammar(rtype: u16) -> Option<&'static [Kind]> {
-    use Kind::*;
+fn grammar(rtype: u16) -> Option<&'static [FieldKind]> {
+    use FieldKind::*;
     Some(match rtype {
         rtype::A => &[Ipv4],
         rtype::AAAA => &[Ipv6],
@@ -157,38 +157,38 @@ pub(crate) fn parse(
 }
 
 #[inline]
-fn field(kind: Kind, scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mut Vec<u8>) -> Result<(), Problem> {
+fn field(kind: FieldKind, scanner: &mut Scanner<'_>, origin: Option<&[u8]>, data: &mut Vec<u8>) -> Result<(), Problem> {
     match kind {
-        Kind::Name => name(scanner.need("a domain name")?, origin, data),
-        Kind::U8 => fields::number(scanner, 255).map(|value| data.push(value as u8)),
-        Kind::U16 => fields::number(scanner, 65_535).map(|value| data.extend((value as u16).to_be_bytes())),
-        Kind::U32 => fields::number(scanner, u32::MAX).map(|value| data.extend(value.to_be_bytes())),
-        Kind::Ttl => ttl(scanner.need("seconds")?).map(|value| data.extend(value.to_be_bytes())),
-        Kind::Time => fields::time(scanner).map(|value| data.extend(value.to_be_bytes())),
-        Kind::Ipv4 => fields::ipv4(scanner, data),
-        Kind::Ipv6 => fields::ipv6(scanner, data),
-        Kind::Text => fields::text(scanner.need("a character string")?, data),
-        Kind::Texts => fields::texts(scanner, data),
-        Kind::LongText => fields::long_text(scanner, data),
-        Kind::Hex => fields::hex(scanner, data),
-        Kind::Salt => fields::salt(scanner, data),
-        Kind::Hash => fields::hash(scanner, data),
-        Kind::Base64 => fields::base64(scanner, data),
-        Kind::Type => fields::rtype(scanner).map(|value| data.extend(value.to_be_bytes())),
-        Kind::Algorithm => fields::algorithm(scanner).map(|value| data.push(value)),
-        Kind::Certificate => fields::certificate(scanner).map(|value| data.extend(value.to_be_bytes())),
-        Kind::Types => fields::types(scanner, data),
-        Kind::Groups => special::groups(scanner, data),
-        Kind::Eui48 => special::eui(scanner, 6, data),
-        Kind::Eui64 => special::eui(scanner, 8, data),
-        Kind::Location => special::location(scanner, data),
-        Kind::Prefixes => special::prefixes(scanner, data),
-        Kind::Gateway => special::gateway(scanner, origin, data),
-        Kind::Host => special::host(scanner, origin, data),
-        Kind::Service => special::service(scanner, origin, data),
-        Kind::Ports => historic::services(scanner, data),
-        Kind::Nsap => historic::nsap(scanner, data),
-        Kind::Relay => historic::relay(scanner, origin, data),
+        FieldKind::Name => name(scanner.need("a domain name")?, origin, data),
+        FieldKind::U8 => fields::number(scanner, 255).map(|value| data.push(value as u8)),
+        FieldKind::U16 => fields::number(scanner, 65_535).map(|value| data.extend((value as u16).to_be_bytes())),
+        FieldKind::U32 => fields::number(scanner, u32::MAX).map(|value| data.extend(value.to_be_bytes())),
+        FieldKind::Ttl => ttl(scanner.need("seconds")?).map(|value| data.extend(value.to_be_bytes())),
+        FieldKind::Time => fields::time(scanner).map(|value| data.extend(value.to_be_bytes())),
+        FieldKind::Ipv4 => fields::ipv4(scanner, data),
+        FieldKind::Ipv6 => fields::ipv6(scanner, data),
+        FieldKind::Text => fields::text(scanner.need("a character string")?, data),
+        FieldKind::Texts => fields::texts(scanner, data),
+        FieldKind::LongText => fields::long_text(scanner, data),
+        FieldKind::Hex => fields::hex(scanner, data),
+        FieldKind::Salt => fields::salt(scanner, data),
+        FieldKind::Hash => fields::hash(scanner, data),
+        FieldKind::Base64 => fields::base64(scanner, data),
+        FieldKind::Type => fields::rtype(scanner).map(|value| data.extend(value.to_be_bytes())),
+        FieldKind::Algorithm => fields::algorithm(scanner).map(|value| data.push(value)),
+        FieldKind::Certificate => fields::certificate(scanner).map(|value| data.extend(value.to_be_bytes())),
+        FieldKind::Types => fields::types(scanner, data),
+        FieldKind::Groups => special::groups(scanner, data),
+        FieldKind::Eui48 => special::eui(scanner, 6, data),
+        FieldKind::Eui64 => special::eui(scanner, 8, data),
+        FieldKind::Location => special::location(scanner, data),
+        FieldKind::Prefixes => special::prefixes(scanner, data),
+        FieldKind::Gateway => special::gateway(scanner, origin, data),
+        FieldKind::Host => special::host(scanner, origin, data),
+        FieldKind::Service => special::service(scanner, origin, data),
+        FieldKind::Ports => historic::services(scanner, data),
+        FieldKind::Nsap => historic::nsap(scanner, data),
+        FieldKind::Relay => historic::relay(scanner, origin, data),
     }
 }
 
@@ -214,7 +214,7 @@ fn is_valid(rtype: u16, data: &[u8]) -> bool {
     grammar(rtype).is_none_or(|kinds| walk(kinds, data))
 }
 
-fn walk(kinds: &[Kind], mut data: &[u8]) -> bool {
+fn walk(kinds: &[FieldKind], mut data: &[u8]) -> bool {
     for &kind in kinds {
         let Some(rest) = plain_length(kind, data).and_then(|length| data.get(length..)) else { return false };
         data = rest;
@@ -230,20 +230,20 @@ pub(crate) fn names(rtype: u16, data: &[u8]) -> impl Iterator<Item = Range<usize
         at += plain_length(kind, data.get(start..)?)?;
         Some((kind, start..at))
     });
-    fields.filter(|&(kind, _)| kind == Kind::Name).map(|(_, range)| range)
+    fields.filter(|&(kind, _)| kind == FieldKind::Name).map(|(_, range)| range)
 }
 
 /// The octets that a field takes at the start of `data`.
-fn plain_length(kind: Kind, data: &[u8]) -> Option<usize> {
+fn plain_length(kind: FieldKind, data: &[u8]) -> Option<usize> {
     match kind {
-        Kind::Name => name_length(data),
-        Kind::U8 | Kind::Algorithm => Some(1),
-        Kind::U16 | Kind::Type | Kind::Certificate => Some(2),
-        Kind::U32 | Kind::Ttl | Kind::Time | Kind::Ipv4 => Some(4),
-        Kind::Eui48 => Some(6),
-        Kind::Groups | Kind::Eui64 => Some(8),
-        Kind::Ipv6 => Some(16),
-        Kind::Text | Kind::Salt | Kind::Hash => data.first().map(|&length| 1 + usize::from(length)),
+        FieldKind::Name => name_length(data),
+        FieldKind::U8 | FieldKind::Algorithm => Some(1),
+        FieldKind::U16 | FieldKind::Type | FieldKind::Certificate => Some(2),
+        FieldKind::U32 | FieldKind::Ttl | FieldKind::Time | FieldKind::Ipv4 => Some(4),
+        FieldKind::Eui48 => Some(6),
+        FieldKind::Groups | FieldKind::Eui64 => Some(8),
+        FieldKind::Ipv6 => Some(16),
+        FieldKind::Text | FieldKind::Salt | FieldKind::Hash => data.first().map(|&length| 1 + usize::from(length)),
         _ => Some(data.len()),
     }
 }
@@ -253,13 +253,13 @@ fn plain_length(kind: Kind, data: &[u8]) -> Option<usize> {
 ///
 /// `None` when the octets are no data of the type.
 pub(crate) fn expand(rtype: u16, message: &[u8], mut at: usize, data: &mut Vec<u8>) -> Option<()> {
-    let Some(kinds) = grammar(rtype).filter(|kinds| kinds.contains(&Kind::Name)) else {
+    let Some(kinds) = grammar(rtype).filter(|kinds| kinds.contains(&FieldKind::Name)) else {
         let plain = message.get(at..)?;
         data.extend_from_slice(plain);
         return is_valid(rtype, plain).then_some(());
     };
     for &kind in kinds {
-        if kind != Kind::Name {
+        if kind != FieldKind::Name {
             let length = plain_length(kind, &message[at..])?;
             data.extend_from_slice(message.get(at..at + length)?);
             at += length;

@@ -30,7 +30,7 @@ pub use spec::{KeySpec, Seed};
 use crate::error::Problem;
 use crate::records::{Record, Records};
 use crate::rtype;
-use tree::{Name, Place, Tree};
+use tree::{Name, NameStatus, Tree};
 
 /// How a zone is signed.
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ fn stripped(records: &Records, apex: &[u8], policy: &Policy<'_>) -> Result<Recor
 
 /// DS records are allowed at delegations only: signed elsewhere, they would vouch for a zone that cannot be found.
 fn ensure_delegated(tree: &Tree<'_>) -> Result<(), SignError> {
-    let mut own = tree.names().filter(|name| name.place == Place::Inside);
+    let mut own = tree.names().filter(|name| name.place == NameStatus::Inside);
     match own.find(|name| tree.has(name, rtype::DS)) {
         Some(name) => Err(SignError::LoneDs(Presentation(tree.owner_of(name)).to_string())),
         None => Ok(()),
@@ -158,9 +158,9 @@ fn add_keys(plain: &mut Records, apex: &[u8], ttls: &Ttls, policy: &Policy<'_>) 
 /// The sets of a name that are signed, which signatures are not (RFC 4035 §2.2).
 fn signed_sets<'t>(tree: &'t Tree<'_>, name: &'t Name) -> impl Iterator<Item = &'t [u32]> {
     tree.sets(name).filter(move |set| match name.place {
-        Place::Inside => tree.rtype(set) != rtype::RRSIG,
-        Place::Cut => OF_PARENT.contains(&tree.rtype(set)),
-        Place::Hidden => false,
+        NameStatus::Inside => tree.rtype(set) != rtype::RRSIG,
+        NameStatus::Cut => OF_PARENT.contains(&tree.rtype(set)),
+        NameStatus::Hidden => false,
     })
 }
 

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ldplayer_core::message::QueryParts;
-use ldplayer_zone::{Kind, Records, Scratch, Transport, Zone, load, respond, write};
+use ldplayer_zone::{Records, ReplyKind, Scratch, Transport, Zone, load, respond, write};
 
 /// Folders of zone files beside the repository; the bundled zone is always read.
 const FOLDERS: [&str; 2] = ["../shared/data/zones-root", "../shared/data/zones-tld"];
@@ -51,8 +51,8 @@ fn real_zones_are_small_and_answer_for_their_names() {
             let reply = respond(&zone, &query, Transport::Udp, &mut scratch, &mut out);
             // NSEC3 records are not at names that are there.
             let is_hashed = set.rtype == 50;
-            let is_sound =
-                matches!(reply.kind, Kind::Answer | Kind::Referral) || is_hashed && reply.kind == Kind::NxDomain;
+            let is_sound = matches!(reply.kind, ReplyKind::Answer | ReplyKind::Referral)
+                || is_hashed && reply.kind == ReplyKind::NxDomain;
             assert!(is_sound, "{}: {set:?}: {:?}", file.display(), reply.kind);
         }
     }

@@ -9,7 +9,7 @@ use domain::base::{Message, Name, ParsedName};
 use domain::rdata::AllRecordData;
 use ldplayer_core::message::QueryParts;
 use ldplayer_core::name;
-use ldplayer_zone::{Kind, Scratch, Transport, Zone, load, respond, rtype};
+use ldplayer_zone::{ReplyKind, Scratch, Transport, Zone, load, respond, rtype};
 
 fn zone(text: &str, origin: &str) -> Zone {
     let records =
@@ -23,7 +23,7 @@ fn wire(text: &str) -> Vec<u8> {
     wire
 }
 
-fn ask(zone: &Zone, name: &str, qtype: &str, dnssec_ok: bool) -> (Vec<u8>, Kind) {
+fn ask(zone: &Zone, name: &str, qtype: &str, dnssec_ok: bool) -> (Vec<u8>, ReplyKind) {
     let qtype = rtype::parse(qtype.as_bytes()).unwrap();
     let mut query = Vec::new();
     let edns = Some((4096, dnssec_ok));
@@ -150,7 +150,7 @@ fn a_name_made_too_long_is_yxdomain() {
     let text = format!(". 60 SOA a. b. 1 2 3 4 5\n. 60 NS a.\nx. 60 DNAME {long}.\n");
     let zone = zone(&text, ".");
     let (octets, kind) = ask(&zone, &format!("{}.x.", "e".repeat(20)), "A", false);
-    assert_eq!((octets[3] & 0xf, kind), (6, Kind::YxDomain));
+    assert_eq!((octets[3] & 0xf, kind), (6, ReplyKind::YxDomain));
     assert_eq!(octets[6..8], [0, 1], "the DNAME is there");
-    assert_eq!(ask(&zone, "eeeeeeeee.x.", "A", false).1, Kind::NxDomain);
+    assert_eq!(ask(&zone, "eeeeeeeee.x.", "A", false).1, ReplyKind::NxDomain);
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ldplayer_emulate::stock::{Output, Process};
-use ldplayer_emulate::wire::{Forwarder, Host, HostId, LinkSpec, Path as Link, Precision, Running, Settings, Wire};
+use ldplayer_emulate::wire::{Forwarder, Host, HostId, LinkSpec, Precision, Running, Settings, Wire, WirePath as Link};
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::programs;
 use ldplayer_net::wiring::Wiring;

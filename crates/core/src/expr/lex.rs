@@ -8,7 +8,7 @@ const WORD_MARKS: &str = "._-:/*";
 
 /// A word, a quoted text or a sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// A bare word or number, such as `qtype`, `192.0.2.0/24` or `1.5s`.
     Word(String),
     /// A text in quotes.
@@ -23,7 +23,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// The character at which it begins, from 1.
     pub column: usize,
 }
@@ -31,7 +31,7 @@ pub struct Token {
 /// The signs, longer ones first.
 const SIGNS: [&str; 11] = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ","];
 
-/// Splits an expression; the last token is [`Kind::End`].
+/// Splits an expression; the last token is [`TokenKind::End`].
 ///
 /// # Errors
 /// A character that no expression has, or a quote without its end.
@@ -43,7 +43,7 @@ pub fn split(text: &str) -> Result<Vec<Token>, BadExpr> {
             at += 1;
         }
         let (kind, length) = next(&characters[at..]).map_err(|what| BadExpr { column: at + 1, what })?;
-        let is_end = kind == Kind::End;
+        let is_end = kind == TokenKind::End;
         tokens.push(Token { kind, column: at + 1 });
         if is_end {
             return Ok(tokens);
@@ -53,22 +53,22 @@ pub fn split(text: &str) -> Result<Vec<Token>, BadExpr> {
 }
 
 /// The token at the start of `rest`, and its characters.
-fn next(rest: &[char]) -> Result<(Kind, usize), String> {
+fn next(rest: &[char]) -> Result<(TokenKind, usize), String> {
     match rest.first() {
-        None => Ok((Kind::End, 0)),
+        None => Ok((TokenKind::End, 0)),
         Some(&quote @ ('"' | '\'')) => quoted(rest, quote),
         Some(&first) if is_word(first) => {
             let word = word_of(rest);
             let length = word.chars().count();
             let (unit, length) = unit_behind(&word, &rest[length..])
                 .map_or((String::new(), length), |(unit, more)| (unit, length + more));
-            Ok((Kind::Word(word + &unit), length))
+            Ok((TokenKind::Word(word + &unit), length))
         }
         Some('=') if rest.get(1) != Some(&'=') => Err("`=` is not an operator: use `==`".into()),
         Some(first) => {
             let starts = |sign: &&&str| sign.chars().zip(rest).filter(|(a, b)| a == *b).count() == sign.len();
             let sign = SIGNS.iter().find(starts);
-            sign.map(|sign| (Kind::Sign(sign), sign.len())).ok_or_else(|| format!("unexpected `{first}`"))
+            sign.map(|sign| (TokenKind::Sign(sign), sign.len())).ok_or_else(|| format!("unexpected `{first}`"))
         }
     }
 }
@@ -89,11 +89,11 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || WORD_MARKS.contains(character) || character == 'µ'
 }
 
-fn quoted(rest: &[char], quote: char) -> Result<(Kind, usize), String> {
+fn quoted(rest: &[char], quote: char) -> Result<(TokenKind, usize), String> {
     let inner: String = rest[1..].iter().take_while(|&&character| character != quote).collect();
     let length = inner.chars().count();
     match rest.get(length + 1) {
-        Some(_) => Ok((Kind::Quoted(inner), length + 2)),
+        Some(_) => Ok((TokenKind::Quoted(inner), length + 2)),
         None => Err(format!("missing closing {quote}")),
     }
 }

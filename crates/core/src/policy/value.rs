@@ -8,7 +8,7 @@ use crate::time::Span;
 
 /// What a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A duration of at least this many nanoseconds.
     Span {
         /// The least.
@@ -79,11 +79,11 @@ impl FromStr for TlsVersion {
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let found = [Self::Tls12, Self::Tls13].into_iter().find(|version| version.as_str() == text);
-        found.ok_or_else(|| Kind::TlsVersion.refuse(text))
+        found.ok_or_else(|| ValueKind::TlsVersion.refuse(text))
     }
 }
 
-impl Kind {
+impl ValueKind {
     /// Reads a value.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ fn padding(text: &str) -> Option<u16> {
 }
 
 /// What is allowed, as the end of "is not …".
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Span { least: 0 } => f.write_str("a duration such as 500ms, 20s or 1.5 (seconds)"),
@@ -206,21 +206,21 @@ mod tests {
 
     #[test]
     fn values_out_of_range_say_what_is_allowed() {
-        let said = |kind: Kind, text: &str| kind.parse(text).unwrap_err().to_string();
-        assert_eq!(said(Kind::Count { least: 1, most: 9 }, "0"), "`0` is not a whole number from 1 to 9");
-        assert_eq!(said(Kind::Padding, "4097"), "`4097` is not on, off or a whole number from 0 to 4096");
-        assert_eq!(said(Kind::TlsVersion, "1.1"), "`1.1` is not a TLS version: use 1.2 or 1.3");
-        assert!(said(Kind::Span { least: 1 }, "0").contains("above 0"));
-        assert!(said(Kind::Switch, "yes").contains("on or off"));
+        let said = |kind: ValueKind, text: &str| kind.parse(text).unwrap_err().to_string();
+        assert_eq!(said(ValueKind::Count { least: 1, most: 9 }, "0"), "`0` is not a whole number from 1 to 9");
+        assert_eq!(said(ValueKind::Padding, "4097"), "`4097` is not on, off or a whole number from 0 to 4096");
+        assert_eq!(said(ValueKind::TlsVersion, "1.1"), "`1.1` is not a TLS version: use 1.2 or 1.3");
+        assert!(said(ValueKind::Span { least: 1 }, "0").contains("above 0"));
+        assert!(said(ValueKind::Switch, "yes").contains("on or off"));
     }
 
     #[test]
     fn switches_and_padding_take_the_words_of_files_and_options() {
         assert_eq!(
-            ["on", "true", "off"].map(|text| Kind::Switch.parse(text)),
+            ["on", "true", "off"].map(|text| ValueKind::Switch.parse(text)),
             [true, true, false].map(|on| Ok(Value::Switch(on)))
         );
         assert_eq!(["on", "off", "0", "468"].map(padding), [Some(128), Some(0), Some(0), Some(468)]);
-        assert_eq!(Kind::Count { least: 1, most: u32::MAX }.parse("unlimited"), Ok(Value::Count(u32::MAX)));
+        assert_eq!(ValueKind::Count { least: 1, most: u32::MAX }.parse("unlimited"), Ok(Value::Count(u32::MAX)));
     }
 }

@@ -7,7 +7,7 @@ use domain::base::Message;
 use domain::base::iana::Rtype;
 use domain::rdata::Cname;
 use ldplayer_core::message::QueryParts;
-use ldplayer_zone::{Choose, Kind, Scratch, Transport, Zone, respond, rtype};
+use ldplayer_zone::{Choose, ReplyKind, Scratch, Transport, Zone, respond, rtype};
 
 use super::index::Group;
 use super::set::ZoneSet;
@@ -78,7 +78,7 @@ impl<'a> Forecaster<'a> {
         let index = self.set.index();
         match address.map_or(Some(index.all()), |address| index.group(address)) {
             Some(group) => match self.ask(group, name, qtype, qclass) {
-                Some((_, Kind::Referral, _)) => Expected::Referral,
+                Some((_, ReplyKind::Referral, _)) => Expected::Referral,
                 Some((rcode, ..)) => Expected::Answer(rcode),
                 None => Expected::Unknown(Reason::NoZone),
             },
@@ -95,11 +95,11 @@ impl<'a> Forecaster<'a> {
                 return Expected::Unknown(if is_alias { Reason::AliasOut } else { Reason::NoZone });
             };
             match kind {
-                Kind::Referral => {
+                ReplyKind::Referral => {
                     let zone = zone.map(|zone| self.set.zones()[zone as usize].apex().to_vec());
                     return Expected::Unknown(zone.map_or(Reason::NoZone, Reason::Delegated));
                 }
-                Kind::Answer => match self.open_alias(qtype) {
+                ReplyKind::Answer => match self.open_alias(qtype) {
                     Some(target) => (name, is_alias) = (target, true),
                     None => return Expected::Answer(rcode),
                 },
@@ -110,7 +110,7 @@ impl<'a> Forecaster<'a> {
     }
 
     /// Response code, kind and zone of the reply; `None` without a zone.
-    fn ask(&mut self, group: &Group, name: &[u8], qtype: u16, qclass: u16) -> Option<(u16, Kind, Option<u32>)> {
+    fn ask(&mut self, group: &Group, name: &[u8], qtype: u16, qclass: u16) -> Option<(u16, ReplyKind, Option<u32>)> {
         self.query.clear();
         self.reply.clear();
         QueryParts { id: 0, flags: 0, name, qtype, qclass, edns: None }.compose(&mut self.query);

@@ -24,8 +24,8 @@ fn settings(link: LinkSpec) -> Settings {
             host("internet", &["10.53.0.3", "198.41.0.4", "2001:db8::/32"], false),
         ],
         paths: vec![
-            Path { far: CLIENTS, near: RESOLVER, link: link.clone() },
-            Path { far: CLIENTS, near: INTERNET, link },
+            WirePath { far: CLIENTS, near: RESOLVER, link: link.clone() },
+            WirePath { far: CLIENTS, near: INTERNET, link },
         ],
         seed: 1,
         ..Settings::default()
@@ -192,7 +192,7 @@ fn two_resolvers_ask_a_root_server_through_the_proxies_at_its_distance() {
     let proxies =
         ProxySettings { resolver: RESOLVER, server: INTERNET, peers: vec!["10.53.0.3".parse().unwrap()], port: 53 };
     let table = Rtt::parse("t.csv", |_| Ok("198.41.0.4,30".to_owned())).unwrap();
-    let path = Path { far: INTERNET, near: RESOLVER, link: LinkSpec { rtt: table, ..LinkSpec::default() } };
+    let path = WirePath { far: INTERNET, near: RESOLVER, link: LinkSpec { rtt: table, ..LinkSpec::default() } };
     let mut wire = Wire::new(&Settings { proxies: Some(proxies), paths: vec![path], ..settings(rtt("0")) });
     for resolver in ["10.53.0.2:4000", "10.53.0.9:4000"] {
         assert_eq!(

@@ -12,7 +12,8 @@ use ldplayer_core::{Cidr, Outcome, Query, Reason, RunTime, Transport};
 use ldplayer_net::packets::SenderKind;
 use ldplayer_net::veth;
 use ldplayer_replay::{
-    DohSettings, Drain, Feed, LinkError, Monitor, NextHop, Packets, Path, Precision, Settings, Sources, Targets, run,
+    DohSettings, Drain, Feed, LinkError, Monitor, NetworkPath, NextHop, Packets, Precision, Settings, Sources, Targets,
+    run,
 };
 
 thread_local! {
@@ -26,11 +27,11 @@ pub fn pool() -> Cidr {
 }
 
 /// The path of this thread's test.
-fn path() -> Path {
+fn path() -> NetworkPath {
     if !IS_LINKED.get() {
-        return Path::Sockets;
+        return NetworkPath::Sockets;
     }
-    Path::Packets(Packets {
+    NetworkPath::Packets(Packets {
         interface: veth::CLIENTS.to_owned(),
         answers: veth::answers().map(str::to_owned),
         queries: veth::queries().map(str::to_owned),

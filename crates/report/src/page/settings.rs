@@ -1,6 +1,6 @@
 //! What was set for a run: what is not the default, and all keys of `run.json`.
 
-use ldplayer_core::policy::{Key, Kind};
+use ldplayer_core::policy::{Key, ValueKind};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ pub fn changed(report: &RunReport) -> Vec<String> {
 /// A setting as an option of the command line.
 pub fn option(key: &str, value: &Value) -> String {
     let name = key.replace('_', "-");
-    let is_switch = Key::find(key).is_some_and(|key| matches!(key.kind, Kind::Switch));
+    let is_switch = Key::find(key).is_some_and(|key| matches!(key.kind, ValueKind::Switch));
     match value {
         Value::Bool(on) if is_switch => format!("--{name} {}", if *on { "on" } else { "off" }),
         Value::Bool(true) => format!("--{name}"),

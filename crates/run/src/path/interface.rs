@@ -7,7 +7,7 @@ use ldplayer_core::Cidr;
 use ldplayer_net::addresses::{self, OwnAddress};
 use ldplayer_net::netlink::Netlink;
 use ldplayer_net::packets::Interface;
-use ldplayer_replay::{NextHop, OnLink, Packets, Path, Reference, Sources, Targets};
+use ldplayer_replay::{NetworkPath, NextHop, OnLink, Packets, Reference, Sources, Targets};
 
 use crate::error::RunError;
 use crate::keys::RunSpec;
@@ -54,7 +54,12 @@ pub fn refuse_on_several_hosts(spec: &RunSpec) -> Result<(), RunError> {
 ///
 /// # Errors
 /// The interface cannot be used for this, or addresses are those of hosts.
-pub fn path(spec: &RunSpec, name: &str, targets: &Targets, reference: Option<&Reference>) -> Result<Path, RunError> {
+pub fn path(
+    spec: &RunSpec,
+    name: &str,
+    targets: &Targets,
+    reference: Option<&Reference>,
+) -> Result<NetworkPath, RunError> {
     let servers = servers(targets, reference)?;
     let interface = usable(name, &servers)?;
     let own = addresses::own().map_err(RunError::environment)?;
@@ -73,7 +78,7 @@ pub fn path(spec: &RunSpec, name: &str, targets: &Targets, reference: Option<&Re
         )));
     }
     let own = own.into_iter().map(|own| own.address).collect();
-    Ok(Path::Packets(Packets {
+    Ok(NetworkPath::Packets(Packets {
         interface: name.to_owned(),
         answers: None,
         queries: None,
@@ -164,7 +169,7 @@ fn asker(v6: bool, name: &str, claims: &[Cidr], own: &[OwnAddress]) -> IpAddr {
 
 /// Families, as words, in which this host forwards packets that arrive at the interface of the path: answers to clients have its own MAC
 /// address, and would be sent on or redirected.
-pub fn forwarded(path: &Path) -> Vec<&'static str> {
+pub fn forwarded(path: &NetworkPath) -> Vec<&'static str> {
     let Some((packets, on_link)) = path.packets().and_then(|packets| Some((packets, packets.on_link()?))) else {
         return Vec::new();
     };

@@ -4,7 +4,7 @@ use ldplayer_core::message::Question;
 
 use super::additional::{self, Pending};
 use super::query::{Query, rcode};
-use super::{Answered, Current, Kind, Names, Owner, Scratch, Section, Transport, Writer};
+use super::{Answered, Current, Names, Owner, ReplyKind, Scratch, Section, Transport, Writer};
 use crate::rtype;
 use crate::store::{HEAD, NONE, Place, Set, Zone};
 
@@ -65,7 +65,7 @@ pub(super) fn resolve(
         transport,
         aliases: 0,
         denied: 0,
-        answered: Answered { kind: Kind::Answer, ..Answered::default() },
+        answered: Answered { kind: ReplyKind::Answer, ..Answered::default() },
     };
     answer.run();
     answer.answered.counts = answer.writer.counts();
@@ -305,17 +305,17 @@ impl<'z> Answer<'z, '_> {
         let answered = &mut self.answered;
         match end {
             End::Truncated => answered.truncated = true,
-            End::TooLong => (answered.rcode, answered.kind) = (rcode::YXDOMAIN, Kind::YxDomain),
+            End::TooLong => (answered.rcode, answered.kind) = (rcode::YXDOMAIN, ReplyKind::YxDomain),
             End::Alias => self.denials(),
             End::Data => self.end_with_data(),
             End::Referral(cut) => self.end_with_referral(cut),
             End::NoData(node) => {
-                answered.kind = if self.aliases > 0 { Kind::Answer } else { Kind::NoData };
+                answered.kind = if self.aliases > 0 { ReplyKind::Answer } else { ReplyKind::NoData };
                 self.deny_type(node);
             }
             End::NxDomain(encloser) => {
                 answered.rcode = rcode::NXDOMAIN;
-                answered.kind = Kind::NxDomain;
+                answered.kind = ReplyKind::NxDomain;
                 self.deny(encloser);
             }
         }
@@ -341,7 +341,7 @@ impl<'z> Answer<'z, '_> {
     }
 
     fn end_with_referral(&mut self, cut: u32) {
-        self.answered.kind = if self.aliases > 0 { Kind::Answer } else { Kind::Referral };
+        self.answered.kind = if self.aliases > 0 { ReplyKind::Answer } else { ReplyKind::Referral };
         let zone = self.zone;
         let Some(at) = zone.set_at(cut, rtype::NS) else { return };
         if self.aliases == 0 && self.copy_referral(cut, at) {

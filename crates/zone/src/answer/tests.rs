@@ -171,7 +171,7 @@ fn glue_that_does_not_fit_is_told() {
 }
 
 /// One octet changed in a query, or a part of it, and what comes of it: length, RCODE, kind.
-fn reply_to(change: impl FnOnce(&mut Vec<u8>)) -> (Kind, u16, Vec<u8>) {
+fn reply_to(change: impl FnOnce(&mut Vec<u8>)) -> (ReplyKind, u16, Vec<u8>) {
     let zone = zone("example", PLAIN);
     let mut query = Vec::new();
     let name = b"\x03web\x07example\0";
@@ -191,25 +191,25 @@ fn what_is_no_query_for_the_zone_is_told_by_its_code() {
         query[11] = 2;
     };
     let (kind, code, out) = reply_to(|_| {});
-    assert_eq!((kind, code, out[2], out[3]), (Kind::Answer, 0, 0x85, 0), "RD is copied, CD and AD are not");
+    assert_eq!((kind, code, out[2], out[3]), (ReplyKind::Answer, 0, 0x85, 0), "RD is copied, CD and AD are not");
     let of = |change: &dyn Fn(&mut Vec<u8>)| {
         let (kind, code, out) = reply_to(|query| change(query));
         (kind, code, out.len())
     };
     // Header, question, OPT.
     let (all, bare) = (12 + 17 + 11, 12 + 17);
-    assert_eq!(of(&|query| query.truncate(11)), (Kind::Silent, 0, 0));
-    assert_eq!(of(&|query| query[2] |= 0x80), (Kind::Silent, 0, 0), "a response is not answered");
-    assert_eq!(of(&|query| query.truncate(20)), (Kind::FormErr, 1, 12));
-    assert_eq!(of(&|query| query[5] = 0), (Kind::FormErr, 1, 12));
-    assert_eq!(of(&|query| query[5] = 2), (Kind::FormErr, 1, 12), "RFC 9619");
-    assert_eq!(of(&|query| query[7] = 1), (Kind::FormErr, 1, bare), "an answer in a query");
-    assert_eq!(of(&|query| query[2] |= 0x02), (Kind::FormErr, 1, bare), "TC in a query");
-    assert_eq!(of(&|query| query.truncate(35)), (Kind::FormErr, 1, bare), "a part of the OPT record");
-    assert_eq!(of(&doubled), (Kind::FormErr, 1, all), "two OPT records");
-    assert_eq!(of(&|query| query[opt + 6] = 1), (Kind::BadVersion, 16, all));
+    assert_eq!(of(&|query| query.truncate(11)), (ReplyKind::Silent, 0, 0));
+    assert_eq!(of(&|query| query[2] |= 0x80), (ReplyKind::Silent, 0, 0), "a response is not answered");
+    assert_eq!(of(&|query| query.truncate(20)), (ReplyKind::FormErr, 1, 12));
+    assert_eq!(of(&|query| query[5] = 0), (ReplyKind::FormErr, 1, 12));
+    assert_eq!(of(&|query| query[5] = 2), (ReplyKind::FormErr, 1, 12), "RFC 9619");
+    assert_eq!(of(&|query| query[7] = 1), (ReplyKind::FormErr, 1, bare), "an answer in a query");
+    assert_eq!(of(&|query| query[2] |= 0x02), (ReplyKind::FormErr, 1, bare), "TC in a query");
+    assert_eq!(of(&|query| query.truncate(35)), (ReplyKind::FormErr, 1, bare), "a part of the OPT record");
+    assert_eq!(of(&doubled), (ReplyKind::FormErr, 1, all), "two OPT records");
+    assert_eq!(of(&|query| query[opt + 6] = 1), (ReplyKind::BadVersion, 16, all));
     for opcode in [1, 2, 4, 5, 6] {
-        assert_eq!(of(&|query| query[2] = opcode << 3), (Kind::NotImplemented, 4, all), "opcode {opcode}");
+        assert_eq!(of(&|query| query[2] = opcode << 3), (ReplyKind::NotImplemented, 4, all), "opcode {opcode}");
     }
     // Whatever QDCOUNT is.
     let opt_record = [0, 0, 41, 16, 0, 0, 0, 0, 0, 0, 0];
@@ -222,11 +222,11 @@ fn what_is_no_query_for_the_zone_is_told_by_its_code() {
             query[2] = opcode << 3;
             without_question(query);
         });
-        assert_eq!(told, (Kind::NotImplemented, 4, 12 + 11), "opcode {opcode} without a question");
+        assert_eq!(told, (ReplyKind::NotImplemented, 4, 12 + 11), "opcode {opcode} without a question");
         let told = of(&|query| (query[2], query[5]) = (opcode << 3, 2));
-        assert_eq!(told, (Kind::NotImplemented, 4, 12), "opcode {opcode} with two questions");
+        assert_eq!(told, (ReplyKind::NotImplemented, 4, 12), "opcode {opcode} with two questions");
     }
-    assert_eq!(of(&without_question), (Kind::FormErr, 1, 12), "opcode 0 must have one");
+    assert_eq!(of(&without_question), (ReplyKind::FormErr, 1, 12), "opcode 0 must have one");
     // Options of an OPT record: whole ones, and those that overrun it.
     let with_options = |options: &'static [u8]| {
         of(&|query| {
@@ -238,13 +238,13 @@ fn what_is_no_query_for_the_zone_is_told_by_its_code() {
         assert_eq!(with_options(whole).1, 0, "{whole:?}");
     }
     for overrun in [&[0][..], &[0, 9, 0], &[0, 9, 0, 1], &[0, 9, 0, 2, 1], &[0, 9, 0, 0, 1], &[0, 9, 0xff, 0xff, 0]] {
-        assert_eq!(with_options(overrun), (Kind::FormErr, 1, bare), "{overrun:?}");
+        assert_eq!(with_options(overrun), (ReplyKind::FormErr, 1, bare), "{overrun:?}");
     }
     for class in [3, 4, 254, 255] {
-        assert_eq!(of(&|query| query[28] = class), (Kind::Refused, 5, all), "class {class}");
+        assert_eq!(of(&|query| query[28] = class), (ReplyKind::Refused, 5, all), "class {class}");
     }
-    assert_eq!(of(&|query| query[13] = b'w'), (Kind::Answer, 0, reply_to(|_| {}).2.len()));
-    assert_eq!(of(&|query| query[17] = b'x'), (Kind::Refused, 5, all), "another name");
+    assert_eq!(of(&|query| query[13] = b'w'), (ReplyKind::Answer, 0, reply_to(|_| {}).2.len()));
+    assert_eq!(of(&|query| query[17] = b'x'), (ReplyKind::Refused, 5, all), "another name");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ldplayer_core::name;
 use super::message::{Parsed, Record, Section};
 use super::names::{Name, Names};
 use super::report::{Reason, Report};
-use super::seen::{Kind, Server, Set};
+use super::seen::{SectionKind, Server, Set};
 use super::{Absent, Denied, Facts, Undivided};
 use crate::rdata;
 use crate::rtype;
@@ -171,7 +171,7 @@ impl Intake<'_> {
         Some(())
     }
 
-    fn set(&mut self, set: &[Record], kind: Kind, parsed: &Parsed) -> Option<()> {
+    fn set(&mut self, set: &[Record], kind: SectionKind, parsed: &Parsed) -> Option<()> {
         let (records, signatures) = set.split_at(set.partition_point(|record| !record.is_signature));
         let Some(first) = records.first() else {
             self.report.ignore(Reason::SignaturesAlone);
@@ -229,27 +229,31 @@ fn kind_of(
     parsed: &Parsed,
     chain: &[Name],
     names: &Names,
-) -> Result<Option<Kind>, Reason> {
+) -> Result<Option<SectionKind>, Reason> {
     let encloses = || chain.iter().any(|&name| names.is_within(name, record.owner));
     match record.section {
-        Section::Answer if record.rtype == rtype::DNAME && encloses() => authoritative(outcome, Kind::Answer),
+        Section::Answer if record.rtype == rtype::DNAME && encloses() => authoritative(outcome, SectionKind::Answer),
         Section::Answer if !chain.contains(&record.owner) => Err(Reason::Unrelated),
         Section::Answer if is_synthesized(record, parsed, names) => Err(Reason::Synthesized),
-        Section::Answer => authoritative(outcome, Kind::Answer),
+        Section::Answer => authoritative(outcome, SectionKind::Answer),
         Section::Authority => match record.rtype {
             rtype::NS | rtype::SOA if !encloses() => Err(Reason::Unrelated),
-            rtype::NS | rtype::DS | rtype::NSEC | rtype::NSEC3 if !outcome.is_authoritative => Ok(Some(Kind::Referral)),
-            rtype::NS | rtype::SOA | rtype::DS | rtype::NSEC | rtype::NSEC3 => authoritative(outcome, Kind::Authority),
+            rtype::NS | rtype::DS | rtype::NSEC | rtype::NSEC3 if !outcome.is_authoritative => {
+                Ok(Some(SectionKind::Referral))
+            }
+            rtype::NS | rtype::SOA | rtype::DS | rtype::NSEC | rtype::NSEC3 => {
+                authoritative(outcome, SectionKind::Authority)
+            }
             _ => Err(Reason::Unrelated),
         },
         Section::Additional if matches!(record.rtype, rtype::A | rtype::AAAA) => {
-            Ok(Some(if outcome.is_authoritative { Kind::Additional } else { Kind::Glue }))
+            Ok(Some(if outcome.is_authoritative { SectionKind::Additional } else { SectionKind::Glue }))
         }
         Section::Additional => Ok(None),
     }
 }
 
-fn authoritative(outcome: &Outcome, kind: Kind) -> Result<Option<Kind>, Reason> {
+fn authoritative(outcome: &Outcome, kind: SectionKind) -> Result<Option<SectionKind>, Reason> {
     if outcome.is_authoritative { Ok(Some(kind)) } else { Err(Reason::NotAuthoritative) }
 }
 

@@ -3,7 +3,7 @@
 use super::Facts;
 use super::names::{Name, ROOT};
 use super::report::{Reason, Report};
-use super::seen::{Kind, Sighting, Version, VersionId};
+use super::seen::{SectionKind, Sighting, Version, VersionId};
 use super::servers::Authority;
 use crate::rdata;
 use crate::rtype;
@@ -81,7 +81,7 @@ fn place_of(
             let zone = signer(facts, authority, id).or_else(|| authority.zone_of(facts, version.owner));
             of_zone(facts, authority, zone, version.owner, seen)
         }
-        _ if seen.kind == Kind::Glue => glue(facts, authority, version.owner, seen),
+        _ if seen.kind == SectionKind::Glue => glue(facts, authority, version.owner, seen),
         _ => of_zone(facts, authority, authority.zone_of(facts, version.owner), version.owner, seen),
     }
 }
@@ -120,7 +120,7 @@ fn of_zone(
     let zone = zone.ok_or(Reason::NotResponsible)?;
     if authority.serves(zone, seen.server) {
         Ok((zone, Side::Own, level(seen.kind)))
-    } else if matches!(seen.kind, Kind::Additional) {
+    } else if matches!(seen.kind, SectionKind::Additional) {
         glue(facts, authority, owner, seen)
     } else if authority.is_above(facts, zone, seen.server) {
         Ok((zone, Side::Own, ABOVE))
@@ -141,11 +141,11 @@ fn glue(facts: &Facts, authority: &Authority, owner: Name, seen: Sighting) -> Re
     }
 }
 
-const fn level(kind: Kind) -> Level {
+const fn level(kind: SectionKind) -> Level {
     match kind {
-        Kind::Answer => ANSWER,
-        Kind::Authority | Kind::Referral => AUTHORITY,
-        Kind::Additional | Kind::Glue => ADDITIONAL,
+        SectionKind::Answer => ANSWER,
+        SectionKind::Authority | SectionKind::Referral => AUTHORITY,
+        SectionKind::Additional | SectionKind::Glue => ADDITIONAL,
     }
 }
 

@@ -17,7 +17,7 @@ const END: u32 = u32::MAX;
 
 /// The section and authority of a record set in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub(super) enum SectionKind {
     /// In an authoritative answer.
     Answer,
     /// In the authority section of an authoritative response.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Glue,
 }
 
-impl Kind {
+impl SectionKind {
     /// Whether the response was authoritative.
     pub fn is_authoritative(self) -> bool {
         !matches!(self, Self::Referral | Self::Glue)
@@ -59,7 +59,7 @@ pub(super) struct Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sighting {
     pub server: Server,
-    pub kind: Kind,
+    pub kind: SectionKind,
     next: u32,
 }
 
@@ -101,7 +101,7 @@ impl Default for Versions {
 
 impl Versions {
     /// Notes a record set of a response. `None` if there are more than 4 GiB of distinct data.
-    pub fn add(&mut self, set: Set<'_>, server: Server, kind: Kind, time: i64) -> Option<VersionId> {
+    pub fn add(&mut self, set: Set<'_>, server: Server, kind: SectionKind, time: i64) -> Option<VersionId> {
         self.scratch.clear();
         let records = distinct(set.records, &mut self.scratch);
         let hash = self.hasher.hash_one((set.owner, set.rtype, &self.scratch[..]));
@@ -159,7 +159,7 @@ impl Versions {
         Some(())
     }
 
-    fn saw(&mut self, id: VersionId, server: Server, kind: Kind) {
+    fn saw(&mut self, id: VersionId, server: Server, kind: SectionKind) {
         let is_known = self.sightings(id).any(|known| (known.server, known.kind) == (server, kind));
         if !is_known {
             let version = &mut self.versions[id as usize];
@@ -232,9 +232,9 @@ mod tests {
     #[test]
     fn equal_sets_are_one_version() {
         let mut versions = Versions::default();
-        let first = versions.add(set(&[b"aaaa", b"aaaa", b"bbbb"], &[]), 0, Kind::Answer, 10).unwrap();
-        let again = versions.add(set(&[b"aaaa", b"bbbb"], &[b"sig"]), 1, Kind::Answer, 30).unwrap();
-        let other = versions.add(set(&[b"aaaa"], &[]), 1, Kind::Glue, 20).unwrap();
+        let first = versions.add(set(&[b"aaaa", b"aaaa", b"bbbb"], &[]), 0, SectionKind::Answer, 10).unwrap();
+        let again = versions.add(set(&[b"aaaa", b"bbbb"], &[b"sig"]), 1, SectionKind::Answer, 30).unwrap();
+        let other = versions.add(set(&[b"aaaa"], &[]), 1, SectionKind::Glue, 20).unwrap();
         assert_eq!((first, again), (first, first));
         assert_ne!(first, other);
         let version = versions.get(first);

@@ -6,7 +6,7 @@ use domain::utils::base32;
 use ldplayer_core::name::{MAX_NAME, Presentation};
 
 use super::error::SignError;
-use super::tree::{Name, Place, Tree};
+use super::tree::{Name, NameStatus, Tree};
 use crate::rdata;
 use crate::rtype;
 use crate::store::{HASH, Labels, Parameters};
@@ -47,14 +47,14 @@ impl Denial {
 }
 
 /// A record of the chain.
-pub(super) struct Link {
+pub(super) struct DenialRecord {
     pub owner: Vec<u8>,
     pub rtype: u16,
     pub data: Vec<u8>,
 }
 
 /// The chain of a zone that has its keys already.
-pub(super) fn chain(tree: &Tree<'_>, denial: &Denial) -> Result<Vec<Link>, SignError> {
+pub(super) fn chain(tree: &Tree<'_>, denial: &Denial) -> Result<Vec<DenialRecord>, SignError> {
     match denial {
         Denial::Nsec => Ok(plain(tree)),
         Denial::Nsec3 { iterations, salt, opt_out } => hashed(tree, *iterations, salt, *opt_out),
@@ -62,20 +62,20 @@ pub(super) fn chain(tree: &Tree<'_>, denial: &Denial) -> Result<Vec<Link>, SignE
 }
 
 fn visible<'t>(tree: &'t Tree<'_>) -> impl Iterator<Item = &'t Name> {
-    tree.names().filter(|name| name.place != Place::Hidden)
+    tree.names().filter(|name| name.place != NameStatus::Hidden)
 }
 
 /// The types that the zone answers for at a name: at a delegation NS and DS only (RFC 4035 §2.3).
 fn types(tree: &Tree<'_>, name: &Name) -> Vec<u16> {
     let all = tree.sets(name).map(|set| tree.rtype(set));
     match name.place {
-        Place::Cut => all.filter(|&rtype| matches!(rtype, rtype::NS | rtype::DS)).collect(),
+        NameStatus::Cut => all.filter(|&rtype| matches!(rtype, rtype::NS | rtype::DS)).collect(),
         _ => all.collect(),
     }
 }
 
 /// The NSEC records that a zone must have.
-pub(super) fn plain(tree: &Tree<'_>) -> Vec<Link> {
+pub(super) fn plain(tree: &Tree<'_>) -> Vec<DenialRecord> {
     let names: Vec<&Name> = visible(tree).collect();
     let next = names.iter().skip(1).chain(names.first());
     let link = |(&name, &next): (&&Name, &&Name)| {
@@ -84,7 +84,7 @@ pub(super) fn plain(tree: &Tree<'_>) -> Vec<Link> {
         types.extend([rtype::RRSIG, rtype::NSEC]);
         types.sort_unstable();
         rdata::bitmap(&types, &mut data);
-        Link { owner: tree.owner_of(name).to_vec(), rtype: rtype::NSEC, data }
+        DenialRecord { owner: tree.owner_of(name).to_vec(), rtype: rtype::NSEC, data }
     };
     names.iter().zip(next).map(link).collect()
 }
@@ -96,7 +96,7 @@ pub(super) struct Hashed<'a> {
     pub types: Vec<u16>,
 }
 
-fn hashed(tree: &Tree<'_>, iterations: u16, salt: &[u8], opt_out: bool) -> Result<Vec<Link>, SignError> {
+fn hashed(tree: &Tree<'_>, iterations: u16, salt: &[u8], opt_out: bool) -> Result<Vec<DenialRecord>, SignError> {
     if tree.apex().len() + 33 > MAX_NAME {
         return Err(SignError::LongApex);
     }
@@ -117,13 +117,13 @@ fn hashed(tree: &Tree<'_>, iterations: u16, salt: &[u8], opt_out: bool) -> Resul
 pub(super) fn hashes<'a>(tree: &Tree<'a>, parameters: &Parameters, opt_out: bool) -> Vec<Hashed<'a>> {
     let mut all = Vec::new();
     let mut before: &[u8] = tree.apex();
-    for name in visible(tree).filter(|name| !opt_out || name.place != Place::Cut || tree.has(name, rtype::DS)) {
+    for name in visible(tree).filter(|name| !opt_out || name.place != NameStatus::Cut || tree.has(name, rtype::DS)) {
         let owner = tree.owner_of(name);
         for ent in between(owner, before, tree.apex()) {
             all.push(Hashed { hash: parameters.hash(ent), name: ent, types: Vec::new() });
         }
         let mut types = types(tree, name);
-        if name.place == Place::Inside || types.contains(&rtype::DS) {
+        if name.place == NameStatus::Inside || types.contains(&rtype::DS) {
             types.push(rtype::RRSIG);
             types.sort_unstable();
         }
@@ -142,7 +142,7 @@ pub(super) fn hashes<'a>(tree: &Tree<'a>, parameters: &Parameters, opt_out: bool
 pub(super) fn needed<'a>(tree: &Tree<'a>, mut known: HashSet<&'a [u8]>) -> Vec<&'a [u8]> {
     let wildcards = above_wildcards(tree);
     let mut needed = Vec::new();
-    for name in visible(tree).filter(|name| name.place == Place::Cut) {
+    for name in visible(tree).filter(|name| name.place == NameStatus::Cut) {
         let owner = tree.owner_of(name);
         if known.contains(owner) {
             continue;
@@ -202,7 +202,7 @@ fn head(flags: u8, iterations: u16, salt: &[u8]) -> Vec<u8> {
     data
 }
 
-fn link(one: &Hashed<'_>, next: &[u8; HASH], mut data: Vec<u8>, apex: &[u8]) -> Link {
+fn link(one: &Hashed<'_>, next: &[u8; HASH], mut data: Vec<u8>, apex: &[u8]) -> DenialRecord {
     data.push(next.len() as u8);
     data.extend_from_slice(next);
     rdata::bitmap(&one.types, &mut data);
@@ -210,5 +210,5 @@ fn link(one: &Hashed<'_>, next: &[u8; HASH], mut data: Vec<u8>, apex: &[u8]) -> 
     let mut owner = vec![label.len() as u8];
     owner.extend_from_slice(label.as_bytes());
     owner.extend_from_slice(apex);
-    Link { owner, rtype: rtype::NSEC3, data }
+    DenialRecord { owner, rtype: rtype::NSEC3, data }
 }

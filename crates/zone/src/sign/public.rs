@@ -20,10 +20,10 @@ const REVOKED: u8 = 0x80;
 /// A public key.
 pub(super) struct Public<'a> {
     data: &'a [u8],
-    kind: Kind,
+    kind: KeyKind,
 }
 
-enum Kind {
+enum KeyKind {
     Rsa(RsaPublicKey, Hash),
     P256(p256::ecdsa::VerifyingKey),
     P384(p384::ecdsa::VerifyingKey),
@@ -62,8 +62,8 @@ impl<'a> Public<'a> {
     /// From the data of a DNSKEY record.
     pub fn read(data: &'a [u8]) -> Self {
         let kind = match data {
-            [_, _, 3, algorithm, key @ ..] => read_kind(*algorithm, key).unwrap_or(Kind::Unknown),
-            _ => Kind::Unknown,
+            [_, _, 3, algorithm, key @ ..] => read_kind(*algorithm, key).unwrap_or(KeyKind::Unknown),
+            _ => KeyKind::Unknown,
         };
         Self { data, kind }
     }
@@ -82,28 +82,28 @@ impl<'a> Public<'a> {
     /// Whether the octets have this signature.
     pub fn verify(&self, octets: &[u8], signature: &[u8]) -> Verdict {
         let is_good = match &self.kind {
-            Kind::Unknown => return Verdict::Unknown,
-            Kind::Rsa(key, hash) => verify_rsa(key, *hash, octets, signature),
-            Kind::P256(key) => p256::ecdsa::Signature::from_slice(signature)
+            KeyKind::Unknown => return Verdict::Unknown,
+            KeyKind::Rsa(key, hash) => verify_rsa(key, *hash, octets, signature),
+            KeyKind::P256(key) => p256::ecdsa::Signature::from_slice(signature)
                 .is_ok_and(|signature| key.verify(octets, &signature).is_ok()),
-            Kind::P384(key) => p384::ecdsa::Signature::from_slice(signature)
+            KeyKind::P384(key) => p384::ecdsa::Signature::from_slice(signature)
                 .is_ok_and(|signature| key.verify(octets, &signature).is_ok()),
-            Kind::Ed25519(key) => ed25519_dalek::Signature::from_slice(signature)
+            KeyKind::Ed25519(key) => ed25519_dalek::Signature::from_slice(signature)
                 .is_ok_and(|signature| key.verify(octets, &signature).is_ok()),
         };
         if is_good { Verdict::Good } else { Verdict::Bad }
     }
 }
 
-fn read_kind(algorithm: u8, key: &[u8]) -> Option<Kind> {
+fn read_kind(algorithm: u8, key: &[u8]) -> Option<KeyKind> {
     let point = || [&[4], key].concat();
     Some(match algorithm {
-        5 | 7 => Kind::Rsa(read_rsa(key)?, Hash::Sha1),
-        8 => Kind::Rsa(read_rsa(key)?, Hash::Sha256),
-        10 => Kind::Rsa(read_rsa(key)?, Hash::Sha512),
-        13 => Kind::P256(p256::ecdsa::VerifyingKey::from_sec1_bytes(&point()).ok()?),
-        14 => Kind::P384(p384::ecdsa::VerifyingKey::from_sec1_bytes(&point()).ok()?),
-        15 => Kind::Ed25519(ed25519_dalek::VerifyingKey::from_bytes(key.try_into().ok()?).ok()?),
+        5 | 7 => KeyKind::Rsa(read_rsa(key)?, Hash::Sha1),
+        8 => KeyKind::Rsa(read_rsa(key)?, Hash::Sha256),
+        10 => KeyKind::Rsa(read_rsa(key)?, Hash::Sha512),
+        13 => KeyKind::P256(p256::ecdsa::VerifyingKey::from_sec1_bytes(&point()).ok()?),
+        14 => KeyKind::P384(p384::ecdsa::VerifyingKey::from_sec1_bytes(&point()).ok()?),
+        15 => KeyKind::Ed25519(ed25519_dalek::VerifyingKey::from_bytes(key.try_into().ok()?).ok()?),
         _ => return None,
     })
 }

@@ -21,12 +21,12 @@ pub(crate) struct Tree<'a> {
 pub(crate) struct Name {
     start: u32,
     end: u32,
-    pub place: Place,
+    pub place: NameStatus,
 }
 
 /// What a name is in the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum NameStatus {
     /// The apex, or a name with data of the zone.
     Inside,
     /// A delegation.
@@ -44,7 +44,7 @@ impl<'a> Tree<'a> {
             for set in group.chunk_by(|a, b| a.1 == b.1) {
                 tree.push_set(set);
             }
-            tree.names.push(Name { start, end: tree.order.len() as u32, place: Place::Inside });
+            tree.names.push(Name { start, end: tree.order.len() as u32, place: NameStatus::Inside });
         }
         tree.set_places();
         tree
@@ -70,12 +70,12 @@ impl<'a> Tree<'a> {
             let name = self.names[at];
             let owner = self.owner_of(&name);
             let place = match cover {
-                Some(above) if is_within(owner, above) => Place::Hidden,
-                _ if owner != self.apex && self.has(&name, rtype::NS) => Place::Cut,
-                _ => Place::Inside,
+                Some(above) if is_within(owner, above) => NameStatus::Hidden,
+                _ if owner != self.apex && self.has(&name, rtype::NS) => NameStatus::Cut,
+                _ => NameStatus::Inside,
             };
             // What is below a DNAME is not seen (RFC 6672 §2.4); the name itself is.
-            if place == Place::Cut || (place == Place::Inside && self.has(&name, rtype::DNAME)) {
+            if place == NameStatus::Cut || (place == NameStatus::Inside && self.has(&name, rtype::DNAME)) {
                 cover = Some(owner);
             }
             self.names[at].place = place;

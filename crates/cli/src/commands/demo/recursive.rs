@@ -9,7 +9,7 @@ use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
 use ldplayer_emulate::stock::{Kind, StockSettings};
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Report, Testbed};
-use ldplayer_emulate::wire::{LinkSpec, Path as WirePath};
+use ldplayer_emulate::wire::{LinkSpec, WirePath};
 use ldplayer_run::RunSpec;
 
 use super::hierarchy::{self, HierarchySize};

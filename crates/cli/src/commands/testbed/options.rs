@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ldplayer_core::Cidr;
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, Plan, RESOLVER};
-use ldplayer_emulate::wire::{Path, Precision, ProxySettings};
+use ldplayer_emulate::wire::{Precision, ProxySettings, WirePath};
 use ldplayer_link::{Jitter, LinkSpec, Loss, Rate, Rtt};
 
 /// Options of `testbed up` that make a plan.
@@ -80,9 +80,9 @@ impl Options {
         let upstream =
             LinkSpec { rtt: upstream_rtt.clone(), jitter: *upstream_jitter, loss: *upstream_loss, rate: None };
         plan.paths = vec![
-            Path { far: CLIENTS, near: RESOLVER, link: clients.clone() },
-            Path { far: CLIENTS, near: INTERNET, link: clients },
-            Path { far: INTERNET, near: RESOLVER, link: upstream },
+            WirePath { far: CLIENTS, near: RESOLVER, link: clients.clone() },
+            WirePath { far: CLIENTS, near: INTERNET, link: clients },
+            WirePath { far: INTERNET, near: RESOLVER, link: upstream },
         ];
         let internet = &mut plan.hosts[usize::from(INTERNET.0)];
         if !self.internet.is_empty() || name_servers.is_some() {

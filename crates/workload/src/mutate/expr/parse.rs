@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ldplayer_core::expr::{self, Expr, Kind, Relation, Token, Tokens};
+use ldplayer_core::expr::{self, Expr, Relation, Token, TokenKind, Tokens};
 use ldplayer_core::message::flag;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, Transport, name};
@@ -131,7 +131,7 @@ fn names_of_file(tokens: &mut Tokens) -> Result<Names, BadExpr> {
         return Err(tokens.wrong("`(\"FILE\")`"));
     }
     let token = tokens.take();
-    let (Kind::Word(path) | Kind::Quoted(path)) = &token.kind else {
+    let (TokenKind::Word(path) | TokenKind::Quoted(path)) = &token.kind else {
         return Err(token.wrong("expected a file name in quotes".into()));
     };
     if !tokens.take_sign(")") {

@@ -3,7 +3,7 @@
 use super::{Map, Set};
 use crate::construct::Facts;
 use crate::construct::names::{Name, ROOT};
-use crate::construct::seen::{Kind, Server, Version, VersionId};
+use crate::construct::seen::{SectionKind, Server, Version, VersionId};
 use crate::rtype;
 
 /// The inputs of the search.
@@ -54,7 +54,7 @@ fn of_types(facts: &Facts, types: &[u16]) -> Vec<VersionId> {
 
 fn referrals(facts: &Facts, name_servers: &[VersionId]) -> Vec<(Name, Server)> {
     let of_one = |&id: &VersionId| {
-        let senders = facts.versions.sightings(id).filter(|seen| seen.kind == Kind::Referral);
+        let senders = facts.versions.sightings(id).filter(|seen| seen.kind == SectionKind::Referral);
         senders.map(move |seen| (facts.versions.get(id).owner, seen.server))
     };
     // A referral to the root carries no information.
@@ -71,7 +71,7 @@ fn answered(facts: &Facts, zones: &Set<Name>) -> Map<Name, Vec<Server>> {
     let is_parents = |version: &Version, zone| version.owner == zone && matches!(version.rtype, rtype::DS | rtype::NS);
     for (id, version) in facts.versions.iter() {
         for zone in facts.names.upward(version.owner).filter(|zone| zones.contains(zone)) {
-            let answers = facts.versions.sightings(id).filter(|seen| seen.kind == Kind::Answer);
+            let answers = facts.versions.sightings(id).filter(|seen| seen.kind == SectionKind::Answer);
             let servers = answers.map(|seen| seen.server).filter(|_| !is_parents(version, zone));
             for server in servers {
                 let known = answered.entry(zone).or_default();

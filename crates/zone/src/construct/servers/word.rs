@@ -6,7 +6,7 @@ use super::lists::Lists;
 use super::{Authority, Map, Set, address};
 use crate::construct::Facts;
 use crate::construct::names::{Name, ROOT};
-use crate::construct::seen::{Kind, Server, VersionId};
+use crate::construct::seen::{SectionKind, Server, VersionId};
 
 /// The zones of a list that have the fewest labels, with their servers.
 fn nearest(facts: &Facts, list: Vec<(Name, Server)>) -> Map<Name, Vec<Server>> {
@@ -106,7 +106,10 @@ impl Authority {
     /// The claimants of a zone that their own responses list among its name servers, with addresses.
     fn named_by_themselves(&self, facts: &Facts, lists: &Lists, zone: Name, claimants: &[Server]) -> Vec<Server> {
         let by_claimant = |version: VersionId| {
-            facts.versions.sightings(version).any(|seen| seen.kind != Kind::Glue && claimants.contains(&seen.server))
+            facts
+                .versions
+                .sightings(version)
+                .any(|seen| seen.kind != SectionKind::Glue && claimants.contains(&seen.server))
         };
         let known = self.hosts.get(&zone).into_iter().flatten().copied();
         let mut hosts: Set<Name> = known.collect();

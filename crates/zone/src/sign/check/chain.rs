@@ -6,7 +6,7 @@ use domain::utils::base32;
 use ldplayer_core::name::Presentation;
 
 use super::super::denial::{self, Hashed, OPT_OUT};
-use super::super::tree::{Place, Tree};
+use super::super::tree::{NameStatus, Tree};
 use super::{Fault, LocatedFault};
 use crate::error::Problem;
 use crate::rdata;
@@ -64,7 +64,7 @@ fn bare(tree: &Tree<'_>) -> Result<Records, Problem> {
 type OfType<'a> = BTreeMap<&'a [u8], Vec<Record<'a>>>;
 
 fn of_type<'a>(tree: &Tree<'a>, rtype: u16) -> OfType<'a> {
-    let names = tree.names().filter(|name| name.place != Place::Hidden);
+    let names = tree.names().filter(|name| name.place != NameStatus::Hidden);
     let sets = names.flat_map(|name| tree.sets(name).filter(|set| tree.rtype(set) == rtype));
     sets.map(|set| (tree.owner(set), set.iter().map(|&at| tree.record(at)).collect())).collect()
 }
@@ -103,7 +103,7 @@ fn split(data: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// An NSEC3 record of the zone's parameters.
-struct Link<'a> {
+struct ChainRecord<'a> {
     record: &'a Record<'a>,
     hash: [u8; HASH],
     next: &'a [u8],
@@ -111,7 +111,7 @@ struct Link<'a> {
     is_opt_out: bool,
 }
 
-impl<'a> Link<'a> {
+impl<'a> ChainRecord<'a> {
     fn read(record: &'a Record<'a>) -> Option<Self> {
         let &[_, flags, _, _, salt, ..] = record.data else { return None };
         let rest = record.data.get(5 + usize::from(salt)..)?;
@@ -131,7 +131,7 @@ fn check_hashed(names: &Tree<'_>, found: &OfType<'_>) -> Vec<LocatedFault> {
     let mut links = Vec::with_capacity(found.len());
     for record in found.values().flatten() {
         match Parameters::read(record.data) {
-            Some(own) if own == *parameters => match Link::read(record) {
+            Some(own) if own == *parameters => match ChainRecord::read(record) {
                 Some(link) => links.push(link),
                 None => faults.push(LocatedFault::of(record, Fault::StrayProof(NSEC3))),
             },
@@ -150,7 +150,7 @@ fn check_hashed(names: &Tree<'_>, found: &OfType<'_>) -> Vec<LocatedFault> {
 }
 
 /// Each record: its name, the next one, its types.
-fn check_links(links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<LocatedFault> {
+fn check_links(links: &[ChainRecord<'_>], wanted: &[Hashed<'_>]) -> Vec<LocatedFault> {
     let mut faults = Vec::new();
     for link in links {
         // Several records of one hash have the same next one.
@@ -176,7 +176,7 @@ fn check_links(links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<LocatedFault> {
 }
 
 /// Empty non-terminals above opted-out delegations whose record is missed below them.
-fn gaps(names: &Tree<'_>, links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<LocatedFault> {
+fn gaps(names: &Tree<'_>, links: &[ChainRecord<'_>], wanted: &[Hashed<'_>]) -> Vec<LocatedFault> {
     if !links.iter().any(|link| link.is_opt_out) {
         return Vec::new();
     }
@@ -191,7 +191,7 @@ fn gaps(names: &Tree<'_>, links: &[Link<'_>], wanted: &[Hashed<'_>]) -> Vec<Loca
 }
 
 /// Names without a record: insecure delegations may do without where the record before them has opted out (RFC 5155 §7.1).
-fn missing(links: &[Link<'_>], wanted: &[Hashed<'_>], required: &[Hashed<'_>]) -> Vec<LocatedFault> {
+fn missing(links: &[ChainRecord<'_>], wanted: &[Hashed<'_>], required: &[Hashed<'_>]) -> Vec<LocatedFault> {
     let is_there = |one: &&Hashed<'_>| links.binary_search_by_key(&one.hash, |link| link.hash).is_ok();
     let is_required = |one: &Hashed<'_>| required.binary_search_by_key(&one.hash, |one| one.hash).is_ok();
     let is_opted_out = |one: &Hashed<'_>| {
