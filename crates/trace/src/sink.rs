@@ -1,6 +1,7 @@
 //! Trace output: one trait for all output formats, and files that appear only when complete.
 
 mod dnsperf;
+mod lines;
 mod parquet;
 mod pcap;
 mod tsv;
@@ -15,6 +16,7 @@ use std::str::FromStr;
 
 use ldplayer_core::{Message, Transaction};
 
+use self::lines::LineSink;
 use crate::TraceError;
 
 #[cfg(test)]
@@ -97,9 +99,11 @@ impl Format {
         (Self::Parquet, "parquet", &["parquet", "pq"], |output| {
             Ok(Box::new(parquet::ParquetSink::new(output, false)?))
         }),
-        (Self::Tsv, "tsv", &["tsv"], |output| Ok(Box::new(tsv::TsvSink::new(output)))),
+        (Self::Tsv, "tsv", &["tsv"], |output| Ok(Box::new(LineSink::new(output, tsv::head(), tsv::write_line)))),
         (Self::Pcap, "pcap", &["pcap"], |output| Ok(Box::new(pcap::PcapSink::new(output)?))),
-        (Self::Dnsperf, "dnsperf", &["txt", "dnsperf"], |output| Ok(Box::new(dnsperf::DnsperfSink::new(output)))),
+        (Self::Dnsperf, "dnsperf", &["txt", "dnsperf"], |output| {
+            Ok(Box::new(LineSink::new(output, String::new(), dnsperf::write_line)))
+        }),
     ];
 
     /// The format for the extension of `path`.

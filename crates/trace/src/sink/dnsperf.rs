@@ -1,50 +1,24 @@
 //! Writes query files of dnsperf and resperf: one name and type per line.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use ldplayer_core::message::{CLASS_IN, Question};
 use ldplayer_core::name::Presentation;
 use ldplayer_core::{Message, Transaction};
 
-use super::{Output, Sink, Written, more_than_a_question};
-use crate::TraceError;
+use super::more_than_a_question;
 use crate::columns::type_name_of_dnsperf;
 
-/// A query file being written.
-pub(crate) struct DnsperfSink {
-    output: Output,
-    text: String,
-    written: Written,
-}
-
-impl DnsperfSink {
-    pub fn new(output: Output) -> Self {
-        Self { output, text: String::new(), written: Written::default() }
+/// Appends the line of a query.
+pub(crate) fn write_line(_: &Transaction, message: &Message<'_>, text: &mut String) -> Result<(), &'static str> {
+    let asked = not_in_a_list(message)?;
+    let start = text.len();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{} {}", Presentation(asked.name), type_name_of_dnsperf(asked.qtype));
+    if text[start..].starts_with('#') {
+        text.insert(start, '\\'); // else some readers take it for a comment
     }
-
-    fn write_row(&mut self, row: &Transaction) {
-        let Some(message) = row.query.as_deref().and_then(Message::new) else {
-            return self.written.leave_out("no_query");
-        };
-        let asked = match not_in_a_list(&message) {
-            Ok(asked) => asked,
-            Err(reason) => return self.written.leave_out(reason),
-        };
-        self.written.transactions += 1;
-        let start = self.text.len();
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "{} {}", Presentation(asked.name), type_name_of_dnsperf(asked.qtype));
-        if self.text[start..].starts_with('#') {
-            self.text.insert(start, '\\'); // else some readers take it for a comment
-        }
-    }
-
-    fn drain(&mut self) -> Result<(), TraceError> {
-        self.output.write_all(self.text.as_bytes()).map_err(|error| self.output.error(error))?;
-        self.text.clear();
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The question of a query, or why it cannot be written: dnsperf asks every line as one question of class IN with opcode QUERY.
@@ -73,19 +47,6 @@ fn is_printable(mut name: &[u8]) -> bool {
         name = behind;
     }
     true
-}
-
-impl Sink for DnsperfSink {
-    fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError> {
-        batch.drain(..).for_each(|row| self.write_row(&row));
-        self.drain()
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<Written, TraceError> {
-        self.drain()?;
-        self.output.finish()?;
-        Ok(self.written)
-    }
 }
 
 #[cfg(test)]
