@@ -166,6 +166,20 @@ fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Pars
     parser.parse(text).map(|transaction| transaction.map(Parsed::Transaction)).transpose()
 }
 
+/// A format without header, which most of the first lines fit.
+struct WithoutHeader {
+    /// Whether a line is of the format.
+    is_line: fn(&str) -> bool,
+    /// The parser at the start of an input.
+    parser: fn() -> Box<dyn LineParser>,
+}
+
+/// All formats without header, in the order of trial.
+const WITHOUT_HEADER: [WithoutHeader; 2] = [
+    WithoutHeader { is_line: ldplayer::is_row, parser: ldplayer::without_header },
+    WithoutHeader { is_line: dnsperf::is_query, parser: || Box::new(dnsperf::Queries::default()) },
+];
+
 /// Why the format of an input is unknown.
 #[derive(Debug)]
 pub(crate) struct Unknown {
@@ -204,15 +218,13 @@ fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
     if let Some(parser) = tsv::recognise(first)? {
         return Ok(parser);
     }
-    let majority = |fits: fn(&str) -> bool| {
-        let (fitting, all) = data().fold((0, 0), |(fitting, all), line| (fitting + usize::from(fits(line)), all + 1));
+    let majority = |is_line: fn(&str) -> bool| {
+        let (fitting, all) =
+            data().fold((0, 0), |(fitting, all), line| (fitting + usize::from(is_line(line)), all + 1));
         fitting * 2 > all
     };
-    if majority(ldplayer::is_row) {
-        return Ok(ldplayer::without_header());
-    }
-    if majority(dnsperf::is_query) {
-        return Ok(Box::new(dnsperf::Queries::default()));
+    if let Some(format) = WITHOUT_HEADER.iter().find(|format| majority(format.is_line)) {
+        return Ok((format.parser)());
     }
     if data().any(dnsperf::is_update) {
         return Err(Unknown {
