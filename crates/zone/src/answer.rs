@@ -5,6 +5,7 @@ mod current;
 mod names;
 mod proofs;
 mod query;
+mod referrals;
 mod resolve;
 mod writer;
 
@@ -14,6 +15,7 @@ use crate::store::Zone;
 use current::Current;
 use names::Names;
 use query::{Query, rcode};
+pub(crate) use referrals::write_referrals;
 pub(crate) use writer::{Owner, Section, Writer};
 
 /// Largest UDP message that a server sends unless told otherwise, in octets (RFC 9715 §3.1 has 1400; NSD, Knot DNS and

@@ -45,9 +45,9 @@
 //!
 //! From zone files to answers. `load.rs` reads records (`load/` has what `$INCLUDE` and `$GENERATE` may do, `rdata/` the fields
 //! of each type), `store/` makes a compact read-only zone of them (names in canonical order, a hash table, the chain of NSEC or
-//! NSEC3 records, referrals written beforehand), `answer/` turns a query into a whole reply: `query.rs` reads it, `resolve.rs`
+//! NSEC3 records), `answer/` turns a query into a whole reply: `query.rs` reads it, `resolve.rs`
 //! walks from name to answer, `proofs.rs` and `additional.rs` add the other sections, `writer.rs` and `names.rs` keep to the
-//! limit and compress. `write.rs` makes zone files of records. `construct/` goes the other way, from responses to zones:
+//! limit and compress; `referrals.rs` writes those of all cuts beforehand, when `ready.rs` makes a zone. `write.rs` makes zone files of records. `construct/` goes the other way, from responses to zones:
 //! `classify.rs` (what a response says), `seen.rs` (each record set once), `servers.rs` (who is responsible for what),
 //! `place.rs`, `choose.rs` (conflicts), `complete/` (what is made up), `lame.rs` (who was asked in vain). `sign/` makes signed
 //! zones of records: `tree.rs` finds which names are the zone's own, `denial.rs` chains them, `signature.rs` signs on all cores,
@@ -64,6 +64,7 @@ pub mod harvest;
 pub mod hints;
 pub mod load;
 mod rdata;
+mod ready;
 pub mod records;
 pub mod rtype;
 mod scan;

@@ -1,6 +1,6 @@
 //! A zone ready to be served: read-only, compact, with everything precomputed that answers need.
 
-mod build;
+pub(crate) mod build;
 mod denial;
 mod layout;
 mod order;
@@ -13,13 +13,11 @@ pub(crate) use denial::{Denial, HASH, Parameters};
 pub(crate) use layout::{Layout, target_offset};
 pub(crate) use order::{Labels, compare, is_within, push_key};
 pub(crate) use table::{SEED, extend};
-pub(crate) use template::{Part, Template};
+pub(crate) use template::{Part, Template, Written};
 
 use ldplayer_net::ahead;
 
 use crate::error::LoadError;
-use crate::finding::Finding;
-use crate::records::Records;
 use crate::rtype;
 
 /// No node, set or template.
@@ -133,14 +131,6 @@ pub struct RrSet<'a> {
 }
 
 impl Zone {
-    /// Builds a zone from records, and reports its oddities.
-    ///
-    /// # Errors
-    /// When there is no SOA record, there are several apexes, or more than can be numbered.
-    pub fn from_records(records: &Records) -> Result<(Self, Vec<Finding>), BuildError> {
-        build::zone(records)
-    }
-
     /// The name of the zone in wire format, in lower case.
     #[inline]
     pub fn apex(&self) -> &[u8] {

@@ -17,7 +17,7 @@ use owners::Owners;
 const MANY: usize = 32;
 
 /// See [`Zone::from_records`].
-pub(super) fn zone(records: &Records) -> Result<(Zone, Vec<Finding>), BuildError> {
+pub(crate) fn zone(records: &Records) -> Result<(Zone, Vec<Finding>), BuildError> {
     let zone_error = |problem| LoadError::Zone { file: records.file(0).to_owned(), problem };
     let apex = records.apex().map_err(zone_error)?;
     let mut builder = Builder::new(records, apex);

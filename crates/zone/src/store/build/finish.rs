@@ -4,7 +4,6 @@ use super::super::denial::{Denial, Entry, Parameters};
 use super::super::layout;
 use super::super::order::{self, Labels};
 use super::super::table::{SEED, Table, extend};
-use super::super::template::Templates;
 use super::super::{CUT, HEAD, NONE, Node, OCCLUDED, PARENT, Place, Set, Zone, entries};
 use super::Builder;
 use super::oddities::Oddities;
@@ -29,13 +28,12 @@ pub(super) fn finish(mut builder: Builder<'_>) -> (Zone, Vec<Finding>) {
         apex_labels: builder.apex_labels as u8,
         number: 0,
         denial,
-        templates: Templates::default(),
+        templates: Default::default(),
         records: builder.kept,
         file: builder.records.file(0).to_owned(),
     };
     resolve_targets(&mut zone);
     prove_wildcards(&mut zone);
-    zone.templates = Templates::of(&mut zone);
     note_delegations(&zone, &builder.origins, &mut builder.oddities);
     (zone, builder.oddities.into_findings())
 }
