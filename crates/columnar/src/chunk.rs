@@ -10,8 +10,6 @@ use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 
-use crate::column::Encode;
-
 /// Level of zstd: its fastest but for those that hardly compress.
 const LEVEL: i32 = 1;
 
@@ -65,16 +63,15 @@ impl Pages {
         Ok(Self { raw: Vec::new(), packed: Vec::new(), compressor, pages, sizes: Sizes::default() })
     }
 
-    /// Encodes a column of `rows` rows.
+    /// Makes a chunk of the pages that `encode` writes for a column.
     pub(crate) fn chunk(
         &mut self,
         description: ColumnDescPtr,
-        column: &dyn Encode,
-        rows: usize,
+        encode: impl FnOnce(&mut Self) -> Result<Statistics>,
     ) -> Result<EncodedChunk> {
         self.sizes = Sizes::default();
         self.raw.clear();
-        let statistics = column.encode(rows, self)?;
+        let statistics = encode(self)?;
         let pages = std::mem::replace(&mut self.pages, TrackedWrite::new(Vec::new())).into_inner()?;
         let sizes = std::mem::take(&mut self.sizes);
         let close = ColumnCloseResult {

@@ -34,7 +34,7 @@ impl GroupEncoder {
             return Err(ParquetError::General(what));
         }
         let encode = |(description, column): (&ColumnDescPtr, &&dyn Encode)| {
-            self.pages.chunk(Arc::clone(description), *column, rows)
+            self.pages.chunk(Arc::clone(description), |pages| column.encode(rows, pages))
         };
         let chunks = self.columns.iter().zip(columns).map(encode).collect::<Result<_>>()?;
         Ok(EncodedGroup { chunks })

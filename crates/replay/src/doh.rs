@@ -7,8 +7,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use rustls::pki_types::ServerName;
+
 pub use self::response::{Block, BlockReader, Meaning, ResponseHead};
-use crate::connections::TlsSettings;
 use crate::padding;
 
 /// The media type of a DNS message (RFC 8484 §6).
@@ -119,9 +120,9 @@ pub struct Requests<H> {
 }
 
 impl<H> Requests<H> {
-    /// Requests by `settings`, to servers with the name in `tls`.
-    pub fn new(tls: &TlsSettings, settings: &DohSettings) -> Self {
-        let name = tls.name.as_ref().map(|name| name.to_str().into_owned());
+    /// Requests by `settings`, to servers of this name where it is given.
+    pub fn new(settings: &DohSettings, name: Option<&ServerName<'_>>) -> Self {
+        let name = name.map(|name| name.to_str().into_owned());
         Self { settings: settings.clone(), name, heads: Vec::new(), message: Vec::new() }
     }
 

@@ -27,7 +27,7 @@ impl Doh {
     /// The library does not support the required handshake.
     pub fn new(tls: &TlsSettings, settings: &DohSettings) -> Result<Self, rustls::Error> {
         let tls_client = TlsClient::new(tls, ALPN_H2)?;
-        Ok(Self { tls: tls_client, requests: Requests::new(tls, settings), most: STREAMS_AT_ONCE })
+        Ok(Self { tls: tls_client, requests: Requests::new(settings, tls.name.as_ref()), most: STREAMS_AT_ONCE })
     }
 
     /// The assumed limit of concurrent streams of a new connection.

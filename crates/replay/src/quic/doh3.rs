@@ -30,7 +30,7 @@ impl Doh3 {
     /// When the library supports no such handshake.
     pub fn new(tls: &TlsSettings, settings: &DohSettings, early_data: bool) -> Result<Self, QuicError> {
         let quic = QuicTls::new(tls, http3::ALPN, http3::UNI_STREAMS, early_data)?;
-        Ok(Self { tls: quic, requests: Requests::new(tls, settings) })
+        Ok(Self { tls: quic, requests: Requests::new(settings, tls.name.as_ref()) })
     }
 
     /// The client's side of a stream: the request of a query to `server`, padded to a multiple of `block` octets, and the
