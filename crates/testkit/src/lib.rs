@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod circles;
 pub mod links;
 pub mod mask;
 pub mod rules;

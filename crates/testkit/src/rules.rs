@@ -84,6 +84,12 @@ impl<'a> Source<'a> {
             .collect()
     }
 
+    /// The code without comments, literals and tests.
+    pub fn code(&self) -> String {
+        let lines = self.lines.iter().zip(&self.tests).filter(|(_, is_test)| !**is_test);
+        lines.flat_map(|(line, _)| [line.code.as_str(), "\n"]).collect()
+    }
+
     fn finding(&self, line: usize, rule: impl Into<String>) -> Finding {
         Finding { file: self.file.to_owned(), line: line + 1, rule: rule.into() }
     }
