@@ -98,7 +98,7 @@ mod tests {
         calls
     }
 
-    /// A terminal of eighty columns does not wrap them, which would break what is pasted.
+    /// A terminal of eighty columns does not wrap them; a wrapped command breaks when it is pasted.
     #[test]
     fn examples_fit_a_terminal_and_are_calls_that_the_command_takes() {
         let mut count = 0;

@@ -7,7 +7,7 @@ use std::path::Path;
 use ldplayer_core::printable::{Printable, PrintableJson, PrintableLines};
 use serde::Serialize;
 
-/// Words that stand out on a terminal, each with its colour: what failed in red, what is well in green, what to look at in yellow.
+/// Words that are coloured on a terminal: failures in red, successes in green, warnings in yellow.
 const COLOURS: [(&str, &str); 4] = [("FAILED", "31;1"), ("LOST", "31;1"), ("ENDED EARLY", "31;1"), ("MISSING", "31;1")];
 /// Words that stand out at the beginning of a line or behind a space, where they are words of ours.
 const STATES: [(&str, &str); 2] = [("ok", "32"), ("warning", "33;1")];
@@ -86,7 +86,7 @@ pub fn text(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a report to standard output, with verdicts and warnings in colour where the terminal has it.
+/// Writes a report to standard output, with verdicts and warnings in colour if the terminal has colours.
 pub fn report(text: impl Display) -> io::Result<()> {
     let lines = PrintableLines(text).to_string();
     unless_gone(data(), format_args!("{}", coloured(&lines, has_colours())))

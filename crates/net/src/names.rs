@@ -53,7 +53,7 @@ const ROOM: &std::ffi::CStr = c"mode=0755,size=1m";
 pub struct Names {
     /// Recursive servers for `/etc/resolv.conf`.
     pub servers: Vec<IpAddr>,
-    /// Addresses and their names for `/etc/hosts`, beside those of `localhost`.
+    /// Addresses and their names for `/etc/hosts`, in addition to `localhost`.
     pub hosts: Vec<(IpAddr, String)>,
     /// A folder whose sockets are left alone, wherever it is.
     pub kept: Option<PathBuf>,
@@ -167,7 +167,7 @@ impl OwnNames {
     /// Makes `command` start with these names, in the namespaces that it is given before.
     pub fn start_with(self: &Arc<Self>, command: &mut Command) {
         let own = Arc::clone(self);
-        // SAFETY: between fork and exec the closure makes system calls on what was prepared; it allocates nothing and takes no lock.
+        // SAFETY: between fork and exec the closure only makes system calls, on values made before; it allocates nothing and takes no lock.
         unsafe { command.pre_exec(move || own.enter().map_err(|error| error.source)) };
     }
 

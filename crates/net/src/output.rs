@@ -33,7 +33,7 @@ impl Pending {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// Gives the file its name, in place of a file that has it.
+    /// Renames the file to its final name, and replaces a file of that name.
     ///
     /// # Errors
     /// What the system says.

@@ -72,7 +72,7 @@ pub struct Usage {
 pub struct Network {
     /// One of the processes in it.
     pub pid: u32,
-    /// Whether it differs from that of the calling thread.
+    /// Whether the calling thread has another one.
     pub is_foreign: bool,
 }
 
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(kept(&[(1, stat(2, 1.0, 0.0)), (2, stat(1, 1.0, 0.0))], &[]), 2.0);
     }
 
-    /// A shell that does what it is told line by line, and says when it has.
+    /// A shell that runs a command per line and reports when each has ended.
     struct Shell {
         process: Child,
         said: BufReader<std::process::ChildStdout>,

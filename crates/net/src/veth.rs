@@ -52,7 +52,7 @@ const FAR_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 2];
 pub const CLIENT_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 3];
 /// The MAC address of [`ANSWERS`].
 const ANSWERS_MAC: [u8; 6] = [0x02, b'l', b'd', b'p', 0, 4];
-/// Octets of the longest packet on a link: that of Ethernet.
+/// Octets of the longest packet on a link: Ethernet's MTU.
 pub const MTU: u16 = 1_500;
 /// The neighbours that stand for all clients.
 const GATEWAYS: [IpAddr; 2] =

@@ -83,7 +83,7 @@ pub struct Opening {
 /// The stream of a connection that was parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The address of its client, as recorded, which is that of the stream.
+    /// The recorded address of the client whose stream it is.
     pub client: IpAddr,
     /// The server.
     pub server: SocketAddr,
@@ -179,7 +179,7 @@ impl Connections {
         self.table.connection(at).filter(|connection| connection.state() == State::Idle).map(Connection::since)
     }
 
-    /// The address of the client of a connection, as recorded, and that of its server.
+    /// The recorded address of a connection's client, and its server's.
     pub fn ends(&self, at: Slot) -> Option<(IpAddr, SocketAddr)> {
         self.table.connection(at).map(|connection| (self.table.client(connection), self.table.server(connection)))
     }
@@ -325,7 +325,7 @@ impl Connections {
         }
     }
 
-    /// The server of a connection spends this much on what is of no use. Returns whether the connection ends by that.
+    /// Charges the server of a connection for this many useless octets. Returns whether that ends the connection.
     fn charge(&mut self, at: Slot, now: RunTime, cost: u32) -> bool {
         if cost == 0 {
             return false;

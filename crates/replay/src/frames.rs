@@ -471,7 +471,7 @@ fn ring_octets(settings: &Settings) -> usize {
     if settings.fast { settings.window.saturating_mul(EACH).clamp(SMALL_RING, RING) } else { RING }
 }
 
-/// The settings of TCP; those of clients are the kernel's defaults.
+/// The settings of TCP; clients have the kernel's defaults.
 fn tcp_config(interface: &Interface, worker: u16, workers: u16, settings: &Settings) -> Config {
     let (mtu, seed) = (interface.mtu, settings.seed);
     // The machine of the connections bounds those that are open; tuples in TIME_WAIT come to them.

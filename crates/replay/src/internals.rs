@@ -51,7 +51,7 @@ impl TlsSession {
         self.0.write(content)
     }
 
-    /// Appends what is to be sent to `out`.
+    /// Appends the octets to send to `out`.
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         self.0.take_output(out);
     }

@@ -57,7 +57,7 @@ pub struct OnLink {
     pub hops: Vec<(IpAddr, IpAddr)>,
     /// The addresses, of IPv4 and of IPv6, from which neighbours are asked for.
     pub askers: [IpAddr; 2],
-    /// The addresses that neighbours may ask for: those of the clients, which no host has.
+    /// The addresses that neighbours may ask for: the clients', which no host has.
     pub claims: Vec<Cidr>,
     /// The addresses of this host. What arrives for these is not for clients.
     pub own: Vec<IpAddr>,

@@ -206,7 +206,7 @@ impl Quic {
         }
     }
 
-    /// Writes what is queued on a connection, and collects its datagrams.
+    /// Writes the queued requests of a connection, and collects its datagrams.
     fn serve(&mut self, at: Slot, now: RunTime) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         connection.own.is_called = false;

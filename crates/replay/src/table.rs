@@ -406,7 +406,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// A request is submitted at `now`: the kernel has it, or it waits for its connection.
+    /// A request is submitted at `now`: it is handed to the kernel, or waits for its connection.
     pub fn submit(&mut self, slot: Slot, now: RunTime) {
         let Some(request) = self.requests.get_mut(slot) else { return };
         if request.row.submitted.is_none() {
@@ -440,7 +440,7 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         }
     }
 
-    /// Everything written on a connection must be written again, before what is queued.
+    /// Everything written on a connection must be written again, before the queued requests.
     pub fn unwrite_all(&mut self, at: Slot) {
         let connection = self.connections.get_mut(at);
         let Some(active) = connection.and_then(|connection| connection.active.as_mut()) else { return };

@@ -284,7 +284,7 @@ impl Udp {
         }
     }
 
-    /// Ends what is overdue at `now`.
+    /// Ends the queries whose time is over at `now`.
     pub fn handle_timeout(&mut self, now: RunTime) {
         while let Some(slot) = self.overdue(&self.outstanding, now) {
             self.expire(slot, None);
@@ -324,7 +324,7 @@ impl Udp {
         self.truncated.pop()
     }
 
-    /// Sent queries without an outcome, including those of [`Self::poll_truncated`].
+    /// Sent queries without an outcome, including those that [`Self::poll_truncated`] returns.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len() + self.truncated.len()
     }

@@ -151,7 +151,7 @@ impl<'a> Worker<'a> {
         Ok(self.end())
     }
 
-    /// Closes what is open, and says what became of everything.
+    /// Closes all connections, and returns the counts of the worker.
     fn end(mut self) -> WorkerEnd {
         let mut end = WorkerEnd {
             taken: self.intake.taken(),

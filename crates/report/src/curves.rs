@@ -35,7 +35,7 @@ pub struct RunCurve {
     pub title: &'static str,
     /// What stands behind the title.
     pub caption: &'static str,
-    /// What is said where no run has it; empty for the usual words.
+    /// The text if no run has the figure; empty for the usual text.
     pub none: &'static str,
     /// Whether it takes the whole width.
     pub is_wide: bool,
@@ -163,7 +163,7 @@ const CURVE: RunCurve = RunCurve {
     points: |_| Vec::new(),
 };
 
-/// The points of one curve of a figure; what was sampled before the first query is left out.
+/// The points of one curve of a figure, without the samples before the first query.
 fn of(points: &[Point], curve: Curve) -> RunPoints {
     let points = points.iter().filter(|point| point.of == curve && point.x >= 0.0);
     points.map(|point| (point.x, Some(point.y))).collect()
@@ -183,7 +183,7 @@ pub fn curves_of(figures: &Figures) -> Curves {
 /// Reads the rows and samples of a run for its curves.
 ///
 /// # Errors
-/// The directory is not that of a run, or a file in it cannot be read.
+/// The directory is not a run directory, or a file in it cannot be read.
 pub fn read_curves(dir: &Path) -> Result<Curves, ResultsError> {
     let Evaluated { analysis, .. } = evaluate::<Value>(dir)?;
     Ok(curves_of(&analysis.figures))

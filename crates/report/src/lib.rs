@@ -6,7 +6,7 @@
 //!   cells of an experiment ─► many ─► report.html, CSV, TikZ, pictures     Study ─► ratio ─► ratio.html, ratio.svg, text
 //! ```
 //!
-//! Nothing here makes a figure: what is shown was made by [`ldplayer_results`] out of the rows.
+//! Nothing here computes a figure: [`ldplayer_results`] computes all of them from the rows.
 //!
 //! # Files
 //!

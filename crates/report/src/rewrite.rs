@@ -11,7 +11,7 @@ use crate::page::{self, Laid, write_overlay};
 /// Reads a run as [`ldplayer_results::read_document`] does and writes its page again, to `html` when given, else to `report.html` in the run.
 ///
 /// # Errors
-/// The directory is not that of a run, a file in it cannot be read, or the page cannot be written.
+/// The directory is not a run directory, a file in it cannot be read, or the page cannot be written.
 pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Result<Document<S>, ResultsError> {
     let Evaluated { document, analysis } = evaluate(dir)?;
     page::write(html.unwrap_or(&RunDir::new(dir).page()), &document.report, &analysis)?;
@@ -21,7 +21,7 @@ pub fn rewrite_page<S: DeserializeOwned>(dir: &Path, html: Option<&Path>) -> Res
 /// Reads runs as [`rewrite_page`] does, writes the page of each again, and to `html` one that lays their curves over one another.
 ///
 /// # Errors
-/// A directory is not that of a run, a file in it cannot be read, or a page cannot be written.
+/// A directory is not a run directory, a file in it cannot be read, or a page cannot be written.
 pub fn rewrite_pages<S: DeserializeOwned>(dirs: &[PathBuf], html: &Path) -> Result<Vec<Document<S>>, ResultsError> {
     let (mut documents, mut laid) = (Vec::new(), Vec::new());
     for (dir, name) in dirs.iter().zip(names(dirs)) {

@@ -167,7 +167,7 @@ impl RunText<'_> {
         self.0.warnings.iter().try_for_each(|warning| writeln!(f, "warning    {}", line(warning)))
     }
 
-    /// Every check on a line of its own, those of the server last.
+    /// Every check on a line of its own, the server's last.
     fn check_lines(&self) -> Vec<String> {
         let replay = self.0.verdict.checks.iter().map(|check| (words::check(&check.name), check, ""));
         let server = self.0.verdict.server.checks.iter();
@@ -220,7 +220,7 @@ impl RunText<'_> {
         Ok(())
     }
 
-    /// What both ends used, as far as it is known, and what the server lost.
+    /// The resources that both ends used, as far as they were measured, and the server's losses.
     fn write_usage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let telemetry = &self.0.summary.telemetry;
         let sides = [("server", &telemetry.server), ("client", &telemetry.client)];
@@ -289,7 +289,7 @@ impl fmt::Display for AnswersText<'_> {
     }
 }
 
-/// The checks that failed, each with what was found and its limit.
+/// The failed checks, each with its figure and its limit.
 fn failed(checks: &[Check], words: fn(&str) -> String) -> String {
     let failed = checks.iter().filter(|check| !check.ok);
     failed
@@ -298,7 +298,7 @@ fn failed(checks: &[Check], words: fn(&str) -> String) -> String {
         .join("; ")
 }
 
-/// A check with what was found: a figure stands right behind its name, words behind a colon.
+/// A check with its finding: a figure stands right behind the name, words behind a colon.
 fn named(name: &str, value: &str) -> String {
     let is_figure = value.starts_with(|letter: char| letter.is_ascii_digit() || letter == '-');
     if is_figure { format!("{name} {value}") } else { format!("{name}: {value}") }

@@ -1,4 +1,4 @@
-//! Frames: what is on the wire, read and written in place.
+//! Ethernet frames and their headers, read and written in place.
 //!
 //! Readers take any octets and never panic: they yield what the octets mean or a [`BadFrame`], which the caller counts. Writers
 //! fill a buffer of the caller's and return the length; `None` means that the buffer is too small or that the two addresses

@@ -95,7 +95,7 @@ fn own_gate(directory: &Path) -> Option<Gate> {
     Gate::in_text(&record.file).ok().flatten()
 }
 
-/// The exit status of what became of gates.
+/// The exit status that follows from the gates.
 pub fn status(kept: &[GateResult]) -> ExitCode {
     let has = |outcome| kept.iter().any(|kept| kept.outcome == outcome);
     match (has(Outcome::Broken), has(Outcome::Undecided)) {

@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The given format, or that of the extension, or TSV on standard output.
+/// The given format, or the extension's, or TSV on standard output.
 pub(super) fn format_of(output: &Path, asked: Option<Format>) -> Result<Format, Failure> {
     match asked {
         Some(format) => Ok(format),
@@ -116,7 +116,7 @@ pub(super) fn catch(gives_up: bool) -> anyhow::Result<Option<Signals>> {
     gives_up.then(Signals::catch).transpose().context("signals")
 }
 
-/// Ends the process, whatever the reader waits for; what was written goes with its temporary file.
+/// Ends the process, whatever the reader waits for; the temporary file is removed.
 fn give_up(sink: Box<dyn Sink>) -> ! {
     drop(sink);
     tell!("ldplayer: interrupted; nothing was written");
@@ -134,7 +134,7 @@ fn read_all(source: &mut dyn Source, sender: &Sender<Batch>, empty: &Receiver<Ba
     }
 }
 
-/// Says on stderr what was written and everything that was not.
+/// Prints on stderr the counts of rows written and of everything left out.
 pub(super) fn account(format: Format, tally: &Tally, written: &Written) {
     tell!("{} written as {format}", counted(written.transactions, "transaction", "transactions"));
     for (reason, count) in &written.left_out {

@@ -100,7 +100,7 @@ impl ServerKind {
     }
 }
 
-/// Starts this program once more as a server, so that its work is told apart from the replay's.
+/// Starts this program once more as a server, so that its processor time is measured apart from the replay's.
 fn serve(directory: &Path) -> Result<Process, Failure> {
     let program = std::env::current_exe().context("demo: this program's own file")?;
     let listen: Vec<String> = addresses().iter().map(ToString::to_string).collect();

@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         made if made == ExitCode::SUCCESS => compare::status(kept),
         failed => failed,
     };
-    // What was measured is told before what could not be drawn of it.
+    // Results are printed before errors about their figures.
     page?;
     written?;
     Ok(ended)
@@ -160,7 +160,7 @@ fn tell_what_starts(plan: &Plan) {
     }
 }
 
-/// Tells what searches have found; the status is fine where each found what was asked for.
+/// Prints the results of searches; the exit status is 0 if each found its limit.
 fn searched(plan: &Plan, record: &Record, args: &Args) -> Result<ExitCode, Failure> {
     if args.json {
         printing::json(&searches::json(plan, record))?;
@@ -174,7 +174,7 @@ fn searched(plan: &Plan, record: &Record, args: &Args) -> Result<ExitCode, Failu
     Ok(if ends.all(Ended::is_answer) { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
 }
 
-/// The exit status of what became of the runs.
+/// The exit status that follows from the runs.
 fn status(plan: &Plan, record: &Record, cells: &[CellSummary]) -> ExitCode {
     if plan.slots.iter().any(|slot| record.counted(plan, *slot).is_none_or(|run| run.state == RunState::Interrupted)) {
         return ExitCode::from(INTERRUPTED);

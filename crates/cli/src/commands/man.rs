@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page of a command and those of its subcommands.
+/// Writes the pages of a command and its subcommands.
 fn write(command: Command, parent: Option<&str>, directory: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {

@@ -137,7 +137,7 @@ pub fn print_report(report: &ldplayer_results::RunReport, page: &Path) -> std::i
     printing::report(format_args!("{}\n{} · report: {}\n", RunText(report), RunText(report).outcome(), file_url(page)))
 }
 
-/// Prints what became of a run. Returns its exit status.
+/// Prints the result of a run. Returns its exit status.
 fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result<ExitCode, Failure> {
     match printed {
         Printed::Report => print_report(&document.report, &output.join("report.html"))?,

@@ -85,7 +85,7 @@ fn beside(run: &Path) -> PathBuf {
     named.map_or_else(|| whole.parent().unwrap_or(&whole).to_owned(), Path::to_owned).join(COMPARED)
 }
 
-/// Page and figures of an experiment; the exit status is that of its gate.
+/// Page and figures of an experiment; the exit status is its gate's.
 fn of_experiment(directory: &Path, args: &Args) -> Result<ExitCode, Failure> {
     let overview = overview(directory, &Record::read(directory)?, args.with_unfaithful)?;
     let page = args.html.clone().unwrap_or_else(|| directory.join("report.html"));

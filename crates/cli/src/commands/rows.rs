@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for file in &unreadable {
         tell!("ldplayer: {}: damaged; its rows are missing", file.display());
     }
-    // What is missing of the input makes what was printed less than was asked for.
+    // With unreadable input, fewer rows are printed than were asked for.
     Ok(if unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_INPUT) })
 }
 

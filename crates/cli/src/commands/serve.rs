@@ -181,7 +181,7 @@ fn reload(directory: &Path, reading: Reading, replace: impl Fn(ZoneSet) -> Resul
     Ok(())
 }
 
-/// Tells what was asked.
+/// Prints the counts of queries.
 pub fn finish(coverage: Coverage, file: Option<&Path>) -> anyhow::Result<()> {
     to_stderr(format_args!("ldplayer: {coverage}\n"));
     let Some(file) = file else { return Ok(()) };

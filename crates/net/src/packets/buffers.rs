@@ -55,7 +55,7 @@ impl Buffers {
         self.octets.get_mut(start..start + self.room)
     }
 
-    /// Adds what was written there, and returns the slot that it is in.
+    /// Adds the frame written there, and returns its slot.
     pub(super) fn commit(&mut self, length: usize) -> Option<usize> {
         if !std::mem::take(&mut self.has_room) {
             return None;

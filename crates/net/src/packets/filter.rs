@@ -136,7 +136,7 @@ impl Filter {
         self.when(IF_EQUAL, value, |inside| inside.step(RETURN, ALL));
     }
 
-    /// Runs the instructions of `inside`, which must end with a return, where the condition holds of what is loaded.
+    /// Runs the instructions of `inside`, which must end with a return, if the condition holds for the loaded value.
     fn when(&mut self, condition: u32, value: u32, inside: impl FnOnce(&mut Self)) {
         let mut block = Self { program: Vec::new() };
         inside(&mut block);

@@ -108,7 +108,7 @@ impl<'a> Request<'a> {
         union: libc::__c_anonymous_ifr_ifru,
     ) -> io::Result<libc::__c_anonymous_ifr_ifru> {
         let mut request = libc::ifreq { ifr_name: self.ifr_name, ifr_ifru: union };
-        // SAFETY: `request` lives through the call; the caller vouches for what is in it.
+        // SAFETY: `request` lives through the call; the caller vouches for its content.
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), number as libc::Ioctl, &raw mut request) };
         if status == 0 { Ok(request.ifr_ifru) } else { Err(io::Error::last_os_error()) }
     }

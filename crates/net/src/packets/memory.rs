@@ -98,7 +98,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: this is what was mapped, and all borrows of it have ended.
+        // SAFETY: these are the address and length of the mapping, and all borrows of it have ended.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.octets) };
     }
 }

@@ -15,7 +15,7 @@ pub struct Offloads {
     pub gso: bool,
     /// Segments that arrive are joined (GRO).
     pub gro: bool,
-    /// Checksums of what is sent are computed by the device.
+    /// The device computes the checksums of sent packets.
     pub tx_checksum: bool,
 }
 

@@ -28,7 +28,7 @@ pub enum SenderKind {
 
 /// Frames on their way out of an interface, in batches; all memory is allocated once.
 ///
-/// A frame is written into [`Self::room`] and added by [`Self::commit`]; [`Self::flush`] sends what was added.
+/// The caller writes a frame into [`Self::room`] and adds it by [`Self::commit`]; [`Self::flush`] sends the frames added so far.
 pub struct FrameSender {
     by: By,
 }
@@ -159,7 +159,7 @@ fn no_stamps() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "only AF_PACKET stamps what it sends")
 }
 
-/// Whether the kernel may take the frame another time: its queue, or that of the device, is full.
+/// Whether the kernel may take the frame later: its queue or the device's is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     Refusal::of(error) == Refusal::NotNow
 }

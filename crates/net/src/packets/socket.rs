@@ -56,7 +56,7 @@ pub(super) unsafe fn set_option<T>(socket: &Socket, level: i32, name: i32, value
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an option whose value is a C structure into `value`; what the kernel is shorter by stays as it is.
+/// Reads an option whose value is a C structure into `value`; fields that the kernel does not know keep their values.
 ///
 /// # Safety
 /// `T` must be what the kernel writes for this option, of integers only.

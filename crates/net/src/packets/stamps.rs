@@ -28,7 +28,7 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// Has the kernel stamp what is sent from now on.
+    /// Asks the kernel for send times of all later frames.
     pub(super) fn begin(socket: &Socket) -> io::Result<Self> {
         force_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, QUEUE)?;
         stamp_sends_from_zero(socket)?;

@@ -179,7 +179,7 @@ fn push(uring: &mut IoUring, slot: usize, frame: &[u8]) -> io::Result<()> {
     unsafe { uring.submission().push(&write) }.map_err(io::Error::other)
 }
 
-/// Has the kernel do what was added.
+/// Submits the added requests to the kernel.
 fn submit(uring: &IoUring) -> io::Result<()> {
     loop {
         match uring.submit() {

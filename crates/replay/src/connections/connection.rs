@@ -38,7 +38,7 @@ impl Own {
 /// The rest of it: an idle connection without TLS has none.
 #[derive(Debug, Default)]
 pub struct Active {
-    /// Whether the worker has been told to write.
+    /// Whether the worker has been asked to write.
     pub is_called: bool,
     /// Whether the kernel's buffer is full; the worker will signal when there is room.
     pub is_blocked: bool,

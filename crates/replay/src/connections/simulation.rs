@@ -56,7 +56,7 @@ pub struct Https<'a> {
     pub tls: Arc<ServerConfig>,
 }
 
-/// The machine, a server, and what is on its way between them.
+/// The machine, a server, and the octets in flight between them.
 pub struct Network {
     pub machine: Connections,
     pub now: i64,

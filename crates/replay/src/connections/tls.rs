@@ -192,7 +192,7 @@ impl Tls {
         queued.ok().map(|()| std::mem::take(output))
     }
 
-    /// Appends what is to be sent to `out`.
+    /// Appends the octets to send to `out`.
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.output);
         self.output = Vec::new();

@@ -21,7 +21,7 @@ pub fn take_integer(octets: &mut &[u8], bits: u32) -> Option<u32> {
     Some(value)
 }
 
-/// Appends an integer with a prefix of so many bits, whose other bits are those of `head`.
+/// Appends an integer with a prefix of so many bits; `head` has the other bits of the first octet.
 pub fn append_integer(out: &mut Vec<u8>, head: u8, bits: u32, value: usize) {
     let most = usize::from(u8::MAX >> (u8::BITS - bits));
     if value < most {

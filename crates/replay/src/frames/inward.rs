@@ -121,7 +121,7 @@ impl Inward {
         (!is_of_others).then_some(Ends { from: (from, ports.0), to: (local, ports.1), protocol })
     }
 
-    /// Hands over what is in a frame that arrived at `at`, if it is for a client of this worker.
+    /// Hands over the content of a frame that arrived at `at`, if it is for a client of this worker.
     pub fn read(&mut self, frame: &Frame<'_>, at: RunTime, take: impl FnOnce(Received<'_>)) {
         let Self { ports, scope, fragments, counts } = self;
         let is_of_others = |from, local| scope.as_ref().is_some_and(|scope| !scope.has(from, local));

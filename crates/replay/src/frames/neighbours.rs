@@ -1,6 +1,6 @@
 //! Neighbours on a link with other hosts: asks for next hops before a run, and answers for the clients' addresses while it lasts.
 //!
-//! A thread answers, not a worker: a worker ends with its own clients, while those of others are still asked for.
+//! A thread answers, not a worker: a worker ends with its own clients, while neighbours still ask for the clients of others.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -125,7 +125,7 @@ fn put_question(sender: &mut FrameSender, neighbour: &mut Neighbour) {
     }
 }
 
-/// Lets neighbours hear what was said.
+/// Reads the replies of neighbours, and notes their addresses.
 fn hear(ring: &mut FrameRing, asked: &mut [(IpAddr, Neighbour)]) {
     // Errors of the ring, such as that the interface went down, show in that there are no answers.
     let _ = ring.take_error();
@@ -221,7 +221,7 @@ impl Answerer {
         }
     }
 
-    /// Answers what was asked, a batch at most. Returns the number of frames that were read.
+    /// Answers at most a batch of questions. Returns the number of frames read.
     fn answer_some(&mut self) -> usize {
         let Self { sender, ring, mac, claims } = self;
         let count = ring.read(BATCH, |frame| {

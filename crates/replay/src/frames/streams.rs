@@ -83,7 +83,7 @@ impl FrameStreams {
         self.tcp.poll_timeout()
     }
 
-    /// Handles what is due at `now`.
+    /// Handles the timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: RunTime, machine: &mut Connections) {
         self.tcp.handle_timeout(now);
         self.report(now, machine);
@@ -99,7 +99,7 @@ impl FrameStreams {
     ) {
         self.wake(present, (from, to), machine);
         let input = self.tcp.handle_segment(now, from, to, segment);
-        // That a connection is up is told before its data.
+        // A connection is reported as open before its data.
         let end = self.report_opened(now, machine);
         if let Some(input) = input
             && let Some(at) = self.owner(input.at, machine)

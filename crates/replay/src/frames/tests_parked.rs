@@ -22,7 +22,7 @@ const MS: i64 = 1_000 * US;
 /// One connection at the server.
 #[derive(Default)]
 struct Peer {
-    /// What is sent next, and what is expected next.
+    /// The next octet to send, and the next one expected.
     next: [u32; 2],
     sink: Vec<u8>,
     /// Answers that are held back.
@@ -188,7 +188,7 @@ impl Peer {
         (flags, at, payload.to_vec())
     }
 
-    /// Answers to what was asked, but for those that are held back.
+    /// Answers to the queries, except those that are held back.
     fn take_answers(&mut self) -> Vec<u8> {
         let mut answers = Vec::new();
         let sink = std::mem::take(&mut self.sink);

@@ -79,7 +79,7 @@ impl Quic {
         }
     }
 
-    /// Takes what has come on a stream of the server's.
+    /// Takes the octets that arrived on a stream that the server opened.
     pub(super) fn read_control(&mut self, at: Slot, id: StreamId, now: RunTime) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let Some(http3) = &mut connection.own.http3 else { return };

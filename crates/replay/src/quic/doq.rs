@@ -60,7 +60,7 @@ fn without_keepalive(wire: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Where the options of the OPT record begin, and what there is of them (RFC 6891 §6.1.2).
+/// Where the options of the OPT record begin, and their octets (RFC 6891 §6.1.2).
 fn options(wire: &[u8]) -> Option<(usize, &[u8])> {
     /// Octets of an OPT record before the length of its options.
     const BEFORE: usize = 9;

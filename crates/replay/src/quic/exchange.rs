@@ -107,12 +107,12 @@ impl Quic {
         if std::mem::take(&mut connection.own.streams) == 0 {
             return;
         }
-        // Streams are numbered anew, so that those of queries that have timed out are forgotten, too.
+        // Streams are numbered anew, so that streams of timed-out queries are forgotten, too.
         self.table.forget_ids(number);
         self.table.unwrite_all(at);
     }
 
-    /// Takes what has come on a stream.
+    /// Takes the octets that arrived on a stream.
     pub(super) fn read(&mut self, at: Slot, id: StreamId, now: RunTime) {
         let Some(slot) = self.table.find_on(at, id.into()) else { return self.pass_over(at, id) };
         let mut content = std::mem::take(&mut self.content);
@@ -155,7 +155,7 @@ impl Quic {
         Some((came, has_octets))
     }
 
-    /// Takes what comes on a stream that nobody waits for, so that it is no load on the connection's window.
+    /// Reads and drops a stream that nobody waits for, so that it does not fill the connection's window.
     fn pass_over(&mut self, at: Slot, id: StreamId) {
         let Some(connection) = self.table.connection_mut(at) else { return };
         let mut stream = connection.own.session.recv_stream(id);
@@ -204,7 +204,7 @@ impl Quic {
         }
     }
 
-    /// Lets the server know that what is still to come on the stream of a request is not wanted.
+    /// Asks the server to send no more on the stream of a request.
     pub(super) fn stop(&mut self, at: Slot, slot: Slot, code: u32) {
         let stream = self.table.request(slot).and_then(Request::stream);
         if let (Some(id), Some(connection)) = (stream, self.table.connection_mut(at)) {

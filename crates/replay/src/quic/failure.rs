@@ -30,7 +30,7 @@ impl Quic {
     }
 }
 
-/// Why a connection did not come up; `certificate` is what was wrong with the server's.
+/// Why a connection did not open; `certificate` is the fault of the server's certificate.
 fn failure(error: &ConnectionError, certificate: Option<Reason>) -> (Reason, Status) {
     let of_code = |code: TransportErrorCode, otherwise: Reason| match u64::from(code) {
         NO_APPLICATION_PROTOCOL => (Reason::Alpn, Status::TlsFailed),

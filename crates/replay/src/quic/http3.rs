@@ -19,7 +19,7 @@ pub use self::response::Response;
 
 /// What clients offer to speak (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
-/// Streams that a server may open: those of control and of QPACK, and some of types that are passed over (RFC 9114 §6.2).
+/// Streams that a server may open: for control and QPACK, and some of unknown types, which are skipped (RFC 9114 §6.2).
 pub const UNI_STREAMS: u32 = 8;
 
 /// Why a connection or stream is ended (RFC 9114 §8.1, RFC 9204 §6).

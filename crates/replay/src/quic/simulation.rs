@@ -88,7 +88,7 @@ pub struct Faults {
     pub jitter: i64,
 }
 
-/// The machine, a server, and what is on its way between them.
+/// The machine, a server, and the datagrams in flight between them.
 pub struct Network {
     pub machine: Quic,
     pub now: i64,
@@ -422,7 +422,7 @@ impl Network {
         }
     }
 
-    /// Lets all sessions do what they have to.
+    /// Handles the timers and events of all sessions.
     fn attend(&mut self) {
         let now = self.instant();
         let mut sessions = std::mem::take(&mut self.sessions);

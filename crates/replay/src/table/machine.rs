@@ -185,7 +185,7 @@ pub trait Machine: Sized {
         Some(connection)
     }
 
-    /// A connection has ended: what was not answered on it is sent again on a new one, once.
+    /// A connection has ended: its unanswered queries are sent again on a new one, once.
     fn requeue_all(&mut self, at: Slot, now: RunTime, end: End, reason: Reason) {
         let Some(connection) = self.remove(at, now, end) else { return };
         let mut unanswered = Vec::new();
@@ -276,7 +276,7 @@ pub trait Machine: Sized {
         self.handle_finished(at, now, None);
     }
 
-    /// Ends what is overdue at `now`, and lets connections do what it is time for.
+    /// Ends the queries whose time is over at `now`, and handles the timers of connections.
     fn handle_timeout(&mut self, now: RunTime) {
         self.end_overdue(now);
     }
@@ -286,7 +286,7 @@ pub trait Machine: Sized {
         self.table().poll_timeout()
     }
 
-    /// Ends what is overdue at `now`.
+    /// Ends the queries whose time is over at `now`.
     fn end_overdue(&mut self, now: RunTime) {
         let is_over = |first: &(RunTime, Slot)| first.0 <= now;
         while let Some((_, at)) = self.table().first_opening().filter(is_over) {
@@ -316,7 +316,7 @@ pub trait Machine: Sized {
         }
     }
 
-    /// Ends all that is under way, for a run that is interrupted: what was sent, and what waits for a connection.
+    /// Ends all queries of an interrupted run: those sent, and those that wait for a connection.
     fn handle_interrupt(&mut self, now: RunTime) {
         while let Some(slot) = self.table().waiting.first() {
             self.expire(slot, now, Some(Reason::Interrupted));

@@ -11,10 +11,10 @@ use crate::route::Route;
 use crate::slab::Slot;
 use crate::stage::Stage;
 
-/// One query on its way. It lives as long as it is in flight, so it may hold its row.
+/// One query in flight. It lives no longer than that, so it may hold its row.
 #[derive(Debug)]
 pub struct Request<R> {
-    /// The row as far as it is known.
+    /// The row so far.
     pub row: Outcome,
     /// The message as recorded.
     pub wire: Bytes,
@@ -40,7 +40,7 @@ pub struct Request<R> {
     pub is_repeated: bool,
     /// Connections on which a server has not looked at it.
     pub moves: u8,
-    /// What its machine adds: what there is of it only once it is written.
+    /// What its machine adds: the state that only a written request has.
     pub own: R,
 }
 

@@ -104,7 +104,7 @@ impl Network {
         }
     }
 
-    /// Carries out actions of connections, and sends what is of them. Returns the number of both.
+    /// Carries out actions of connections, and sends their octets. Returns the number of actions and of sends.
     pub fn drive(&mut self, transports: &mut Transports) -> usize {
         match self {
             Self::Sockets(sockets) => sockets.drive(transports),
@@ -124,7 +124,7 @@ impl Network {
         }
     }
 
-    /// Reads up to `most` datagrams or frames of what is `ready` by [`Self::wait`]. Returns how much was read.
+    /// Reads up to `most` datagrams or frames from what [`Self::wait`] found `ready`. Returns their number.
     pub fn receive(&mut self, transports: &mut Transports, ready: usize, most: usize, reading: Reading) -> usize {
         match self {
             Self::Sockets(sockets) => sockets.receive(transports, ready, most, reading),
@@ -187,7 +187,7 @@ impl Network {
         matches!(self, Self::Frames(_))
     }
 
-    /// Whether what is sent crosses a link of this process first.
+    /// Whether sent frames first cross a link that this process emulates.
     pub fn is_delaying(&self) -> bool {
         match self {
             Self::Sockets(_) => false,
@@ -206,7 +206,7 @@ impl Network {
         }
     }
 
-    /// Closes all connections towards their servers, as the kernel does when a process ends, and notes in `end` what became of what was sent.
+    /// Closes all connections towards their servers, as the kernel does when a process ends, and writes their counts into `end`.
     /// What is lost while connections are closed is no loss of the run's.
     pub fn close(mut self, transports: &mut Transports, monitor: &Monitor, end: &mut WorkerEnd) {
         match &mut self {

@@ -65,7 +65,7 @@ impl Transports {
         self.udp.handle_unroutable(query, reason);
     }
 
-    /// Ends what is overdue at `now`.
+    /// Ends the queries whose time is over at `now`.
     pub fn handle_timeout(&mut self, now: RunTime) {
         self.udp.handle_timeout(now);
         self.connections.handle_timeout(now);

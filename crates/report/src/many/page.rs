@@ -146,7 +146,7 @@ fn side(of: &SideSummary) -> String {
     format!("{} ({})", of.name, counted(of.runs as u64, "run", "runs"))
 }
 
-/// A comparison in words: what is not the same, and how much is.
+/// A comparison in words: its lines, and how many figures are the same or undecided.
 #[derive(Serialize)]
 struct ComparisonText {
     a: String,

@@ -22,7 +22,7 @@ const WIDTH: u32 = 900;
 const LEGEND: u32 = 220;
 /// Height of a picture of curves.
 const HEIGHT: u32 = 460;
-/// Height of a row of boxes or dots, and of what is around them.
+/// Height of a row of boxes or dots, with its margins.
 const ROW: u32 = 34;
 const AROUND: u32 = 90;
 /// Rows of a picture at most; more cells are left out of it, not of the other files.
@@ -53,7 +53,7 @@ pub struct Picture {
     pub png: Vec<u8>,
 }
 
-/// An axis: its label, its ends, where it has ticks and how they are told. Logarithmic ones are in powers of ten.
+/// An axis: its label, its ends, its ticks and their labels. Logarithmic ones have powers of ten.
 #[derive(Clone)]
 struct Axis {
     label: String,
@@ -213,7 +213,7 @@ impl Axis {
         Self { label: label.to_owned(), range, ticks: even(range.0, range.1), unit, is_log: false }
     }
 
-    /// Where a value is on the axis; what is beyond its ends is at them.
+    /// Where a value is on the axis; values beyond an end are drawn at it.
     fn place(&self, value: f64) -> f64 {
         let at = if self.is_log { value.max(f64::MIN_POSITIVE).log10() } else { value };
         at.clamp(self.range.0.min(self.range.1), self.range.0.max(self.range.1))

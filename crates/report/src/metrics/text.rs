@@ -47,7 +47,7 @@ fn of_worker(snapshot: &Snapshot, number: usize) -> String {
     }
 }
 
-/// A label's value as the format has it.
+/// A label's value, escaped as the format requires.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -81,7 +81,7 @@ impl Page {
         self.one("queries_resent_total", "counter", "Queries sent again on a new connection.", counts.resent);
     }
 
-    /// Buckets are cumulative, and the count is that of the last one, so that both are of one moment.
+    /// Buckets are cumulative, and the count is the last bucket's, so that both are of one moment.
     fn latencies(&mut self, latencies: &Latencies) {
         self.head("latency_seconds", "histogram", "Time from sending a query to its answer.");
         let mut count = 0;

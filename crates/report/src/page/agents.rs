@@ -4,7 +4,7 @@ use super::Line;
 use ldplayer_results::AgentShare;
 use ldplayer_results::numbers::{fixed, grouped};
 
-/// The heads of its columns, behind that of the agent's name.
+/// The heads of its columns, after the agent's name.
 pub const HEAD: [&str; 11] = [
     "shard",
     "sent",

@@ -1,4 +1,4 @@
-//! The head of a page: what was replayed, both verdicts, single figures.
+//! The head of a page: the trace, both verdicts, single figures.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What was set for a run: what is not the default, and all keys of `run.json`.
+//! The settings of a run: those that are not the default, and all keys of `run.json`.
 
 use ldplayer_core::policy::{Key, ValueKind};
 use serde::Serialize;

@@ -9,7 +9,7 @@ use ldplayer_results::ratio::{Line, Point, Quantiles, Study};
 const WIDTH: f64 = 540.0;
 const HEIGHT: f64 = 270.0;
 const MARGINS: [f64; 4] = [46.0, 16.0, 14.0, 40.0];
-/// Room at the right of a histogram for what has no place on its axis.
+/// Room at the right of a histogram for values beyond its axis.
 const ASIDE: f64 = 112.0;
 /// Points of a scatter at most, evenly chosen.
 const MAX_DOTS: usize = 3_000;
@@ -124,7 +124,7 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The ratio at which the histogram ends: what is beyond is told beside it.
+/// The ratio at which the histogram ends; values beyond are counted beside it.
 fn histogram_end(line: &Line) -> f64 {
     (line.ratio.p90.unwrap_or(0.0).ceil() + 1.0).clamp(line.expected + 3.0, 12.0)
 }

@@ -1,4 +1,4 @@
-//! A study as text: a table with a row for each server and transport, and what is found of each.
+//! A study as text: a table with a row for each server and transport, and the findings about each.
 
 use std::fmt;
 

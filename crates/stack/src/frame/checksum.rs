@@ -46,7 +46,7 @@ impl Sum {
         Self(self.0 + u64::from((length as u32).to_be() >> 16) + u64::from((length as u32).to_be() & 0xffff))
     }
 
-    /// The checksum, as it is put into the packet.
+    /// The checksum as the packet's field has it.
     pub const fn finish(self) -> [u8; 2] {
         let mut sum = self.0;
         while sum >> 16 != 0 {

@@ -19,7 +19,7 @@ const SOURCE: u8 = 1;
 const TARGET: u8 = 2;
 /// In an advertisement: it answers a solicitation.
 const SOLICITED: u8 = 0x40;
-/// In an advertisement: it replaces what was known.
+/// In an advertisement: it replaces the known address.
 const OVERRIDE: u8 = 0x20;
 /// The hop limit of messages, which no router lets through (RFC 4861 section 7.1).
 const HOP_LIMIT: u8 = 255;
@@ -52,7 +52,7 @@ impl Discovery {
     /// Reads a message.
     ///
     /// # Errors
-    /// If RFC 4861 section 7.1 has it dropped, or its checksum is wrong.
+    /// If it breaks a rule of RFC 4861 section 7.1, or its checksum is wrong.
     pub fn read(packet: &Packet<'_>) -> Result<Self, BadFrame> {
         let octets = packet.payload;
         let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {

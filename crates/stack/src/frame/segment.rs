@@ -275,7 +275,7 @@ impl<'a> Segment<'a> {
         Ok(Self { source_port, destination_port, sequence, acknowledgement, flags, window, options, payload })
     }
 
-    /// Sequence numbers that it takes: those of data, SYN and FIN.
+    /// Sequence numbers that it takes: its data, SYN and FIN.
     pub fn length(&self) -> u32 {
         self.payload.len() as u32 + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
     }

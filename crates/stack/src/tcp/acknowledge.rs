@@ -65,7 +65,7 @@ impl Tcp {
             active.closed_since = NEVER;
             active.probe_due = false;
             (active.backoff, active.retries) = (0, 0);
-            // What the probe has sent is in flight now, like other data; what was sent before the window closed is sent again.
+            // The octet of the probe is in flight now, like other data; data sent before the window closed is sent again.
             self.connections[slot].sent = active.unacknowledged;
             active.resend_at = NEVER;
         }

@@ -23,7 +23,7 @@ pub struct Active {
     pub is_used: bool,
     /// Whether it is on the list of those that may have something to send. It stays there when it becomes free.
     pub is_queued: bool,
-    /// SND.UNA: what is not acknowledged.
+    /// SND.UNA: the first octet that is not acknowledged.
     pub unacknowledged: u32,
     /// Behind the last that was ever sent: `sent` of the connection goes back when it is sent again.
     pub highest: u32,

@@ -46,7 +46,7 @@ pub struct Config {
     pub timestamps: bool,
     /// Whether to offer selective acknowledgements (RFC 2018).
     pub sack: bool,
-    /// Whether [`super::Event::Rests`] is told.
+    /// Whether the machine reports [`super::Event::Rests`].
     pub tells_rest: bool,
 }
 

@@ -75,9 +75,9 @@ pub struct Connection {
     pub next: u32,
     /// The active part, or none. In TIME_WAIT, the millisecond in which it ends.
     pub active: u32,
-    /// SND.NXT: what is sent next.
+    /// SND.NXT: the next octet to send.
     pub sent: u32,
-    /// RCV.NXT: what is expected next.
+    /// RCV.NXT: the next octet expected.
     pub received: u32,
     /// TS.Recent: the timestamp to be echoed.
     pub recent: u32,

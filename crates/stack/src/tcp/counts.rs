@@ -25,7 +25,7 @@ pub struct Counts {
     pub fast_retransmits: u64,
     /// Probes of a window of zero (RFC 9293 section 3.8.6.1).
     pub probes: u64,
-    /// Segments ahead of what is expected next.
+    /// Segments ahead of the next octet expected.
     pub out_of_order: u64,
     /// Segments with nothing new, keepalive probes among them.
     pub duplicates: u64,
@@ -45,11 +45,11 @@ pub struct Counts {
     pub challenges_withheld: u64,
     /// Segments of no connection.
     pub unknown: u64,
-    /// Segments older than what was seen before by their timestamp (RFC 7323 section 5).
+    /// Segments with an older timestamp than one before (RFC 7323 section 5).
     pub paws: u64,
     /// Segments without the timestamp that was agreed upon (RFC 7323 section 3.2).
     pub without_timestamp: u64,
-    /// Acknowledgements of what was not sent, or long before.
+    /// Acknowledgements of data that was not sent, or was acknowledged long before.
     pub bad_acknowledgements: u64,
     /// Segments that mean nothing in the state of their connection.
     pub meaningless: u64,

@@ -135,7 +135,7 @@ impl Tcp {
         if !is_acceptable {
             self.counts.duplicates += 1;
             let is_keepalive = segment.sequence == received.wrapping_sub(1);
-            // Answers to what has no data are limited: two sides that are out of step would answer each other for ever.
+            // Answers to segments without data are limited: two sides out of step would answer each other for ever.
             if segment.flags.has(Flags::SYN) || (length == 0 && !is_keepalive) {
                 self.challenge(now, slot);
             } else {

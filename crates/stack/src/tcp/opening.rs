@@ -31,7 +31,7 @@ const STAMPS: u64 = 3;
 
 impl Tcp {
     /// Opens a connection from an address of a client, and returns its handle and port. [`Event::Opened`] or
-    /// [`Event::Failed`] follows; what is written before goes out when it is open.
+    /// [`Event::Failed`] follows if it fails; data written before is sent once the connection is open.
     ///
     /// The port is drawn by the seed, the two addresses and the count of connections (RFC 6056 section 3.3.3), the initial
     /// sequence number by the seed, the tuple and a clock (RFC 6528 section 3); neither is meant to hold against an attacker

@@ -70,7 +70,7 @@ impl Plan {
 }
 
 impl Tcp {
-    /// The next segment to be sent at `now`; its data is that of the machine. It counts as sent.
+    /// The next segment to be sent at `now`; it borrows its data from the machine. It counts as sent.
     pub fn poll_transmit(&mut self, now: RunTime) -> Option<Outgoing<'_>> {
         if let Some(reply) = self.replies.pop_front() {
             self.counts.segments_out += 1;
@@ -176,7 +176,7 @@ impl Tcp {
         options
     }
 
-    /// Our clock and the server's, if they are told.
+    /// Our clock and the server's, if the connection has timestamps.
     fn timestamps(&self, now: RunTime, slot: u32) -> Option<Timestamps> {
         let connection = &self.connections[slot];
         let value = || milliseconds(now).wrapping_add(self.stamp_offset(slot));

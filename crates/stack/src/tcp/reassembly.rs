@@ -16,7 +16,7 @@ pub struct Reassembly {
     unread: u32,
     /// Ranges behind that: in order, apart, none empty. Each from its first to behind its last.
     ranges: Vec<(u32, u32)>,
-    /// The first of what arrived last, whose range is told first (RFC 2018 section 4).
+    /// Where the latest segment begins, whose range is reported first (RFC 2018 section 4).
     latest: u32,
 }
 

@@ -146,7 +146,7 @@ impl Script {
         self
     }
 
-    /// Runs until nothing is waited for, and returns how long that took in milliseconds and what was sent.
+    /// Runs until no timer is pending; returns the time that took in milliseconds, and the segments sent.
     pub fn exhaust(&mut self) -> (i64, usize) {
         assert!(self.next().is_none());
         let (since, mut sent) = (self.now, 0);

@@ -394,7 +394,7 @@ impl Simulation {
     }
 }
 
-/// The first two ranges of what is ahead.
+/// The first two ranges received out of order.
 fn blocks(ahead: &BTreeMap<u32, u8>) -> Sack {
     let (mut sack, mut range) = (Sack::default(), None::<(u32, u32)>);
     for &at in ahead.keys() {

@@ -18,7 +18,7 @@ impl Tcp {
         next.map(RunTime)
     }
 
-    /// Handles what is due at `now`.
+    /// Handles the timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: RunTime) {
         while let Some(place) = self.wheel.expire(now.0) {
             self.handle_due(now, place);

@@ -110,7 +110,7 @@ fn conntrack() -> Finding {
 fn tcp_table() -> Finding {
     const LISTS: i64 = 1 << 20;
     let number = |name| limits::sysctl(name).and_then(|text| text.parse::<i64>().ok()).unwrap_or_default();
-    // Below zero where it is that of the whole machine; a new namespace shares it unless a table of its own was asked for.
+    // Below zero if it is the whole machine's; a new namespace shares it unless it was given a table of its own.
     let (here, new) = (number("net.ipv4.tcp_ehash_entries").abs(), number("net.ipv4.tcp_child_ehash_entries"));
     let found = format!("{here} lists, {new} of its own in a new namespace");
     let lift = "sysctl -w net.ipv4.tcp_child_ehash_entries=4194304, for testbeds made afterwards";

@@ -132,7 +132,7 @@ fn clock_read_ns() -> f64 {
     (clock::monotonic_ns() - begun) as f64 / READS as f64
 }
 
-/// Percentiles rather than extremes: a core taken away is told apart from one that changes its frequency.
+/// Percentiles rather than extremes: they tell a core that was taken away from one that changes its frequency.
 fn unevenness() -> f64 {
     let mut times: Vec<i64> = (0..PIECES).map(|_| one_piece()).collect();
     times.sort_unstable();

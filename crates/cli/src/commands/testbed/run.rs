@@ -42,7 +42,7 @@ pub struct Args {
     command: Vec<String>,
 }
 
-/// What a guard is told.
+/// The arguments of a guard.
 #[derive(clap::Args)]
 pub struct Guard {
     parent: u32,

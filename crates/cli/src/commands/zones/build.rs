@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes zones and says what they are.
+/// Writes the zones and prints a summary.
 pub(super) fn finish(args: &Args, built: &Built) -> Result<(), Failure> {
     if built.zones.is_empty() {
         return Err(no_zone(args, built).into());

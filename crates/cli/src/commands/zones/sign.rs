@@ -282,7 +282,7 @@ fn parse_salt(text: &str) -> Result<Salt, String> {
     octets.map(Salt).ok_or_else(|| "expected pairs of hexadecimal digits, up to 255, or - for none".to_owned())
 }
 
-/// Says what was done.
+/// Prints a summary of the signed zones.
 fn tell(
     args: &Args,
     sources: &[Source],

@@ -7,7 +7,7 @@ use super::link::{frames, receive, send};
 const WORKERS: u16 = 3;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Ends what is sent, and goes to everyone.
+/// The end of the packets sent; it goes to everyone.
 const LAST: u8 = 0xee;
 
 /// Sends the frames, each alone and in one and two VLANs, and returns which of them each worker got: their numbers, three

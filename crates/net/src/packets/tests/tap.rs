@@ -15,7 +15,7 @@ use crate::veth;
 
 const SERVER: &str = "203.0.113.9:53";
 
-/// A namespace with such a device, and what is done there with its sender.
+/// Makes a namespace with such a device, and calls a function there with its sender.
 fn with_tap<T: Send>(work: impl FnOnce(&Interface, Arc<Tun>) -> T + Send) -> T {
     let namespace = Namespace::create().unwrap();
     veth::connect(&namespace, veth::MTU).unwrap();

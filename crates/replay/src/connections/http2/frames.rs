@@ -29,7 +29,7 @@ pub mod kind {
     pub const CONTINUATION: u8 = 9;
 }
 
-/// Flags of frames; what they mean depends on the kind.
+/// Flags of frames; their meaning depends on the kind.
 pub mod flag {
     /// The sender's last frame with content on the stream.
     pub const END_STREAM: u8 = 0x1;
@@ -108,7 +108,7 @@ pub fn append_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stre
     out.extend_from_slice(&header(length, kind, flags, stream));
 }
 
-/// Appends a frame of 32-bit words, which is what RST_STREAM, WINDOW_UPDATE and GOAWAY are.
+/// Appends a frame of 32-bit words: RST_STREAM, WINDOW_UPDATE and GOAWAY are of this form.
 pub fn append_words(out: &mut Vec<u8>, kind: u8, stream: u32, words: &[u32]) {
     append_header(out, 4 * words.len(), kind, 0, stream);
     words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));

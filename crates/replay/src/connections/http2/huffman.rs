@@ -43,7 +43,7 @@ const CODES: [(u32, &[u8]); GROUPS] = [
             249,
         ],
     ),
-    // The last code of this length is that of the end of the string, which no string may have.
+    // The last code of this length marks the end of the string, which no string may contain.
     (30, &[10, 13, 22]),
 ];
 

@@ -420,7 +420,7 @@ fn a_request_waits_for_windows_and_is_sent_in_parts() {
     feed(&mut http2, &settings(&[(INITIAL_WINDOW, 100)])).unwrap();
     assert_eq!(written(&mut http2)[1..], [(kind::DATA, flag::END_STREAM, 1, vec![5; 13])]);
 
-    // The window of the connection is that of all streams together.
+    // The connection's window is for all streams together.
     let mut http2 = asked(&[(INITIAL_WINDOW, 1 << 20)], 0);
     let wire = vec![5; 65_000];
     http2.open(&post(), &wire, &mut Vec::new());

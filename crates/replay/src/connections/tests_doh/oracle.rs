@@ -98,7 +98,7 @@ impl Oracle {
         Self { builder, behaviour, connections: HashMap::new(), seen: Arc::default() }
     }
 
-    /// Takes octets of a connection and returns what is to be sent.
+    /// Takes octets of a connection and returns the octets to send.
     pub fn serve(&mut self, number: u64, octets: &[u8]) -> Vec<Reply> {
         if octets.is_empty() {
             return vec![];

@@ -84,7 +84,7 @@ impl fmt::Debug for TlsClient {
 }
 
 impl TlsClient {
-    /// Clients that behave as `settings` say and offer `protocol`. Their tickets are those of this protocol only.
+    /// Clients that behave as `settings` say and offer `protocol`. They keep tickets for this protocol only.
     ///
     /// # Errors
     /// When the library supports no such handshake.

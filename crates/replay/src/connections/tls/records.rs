@@ -21,7 +21,7 @@ const BESIDE: usize = HEAD + 1 + 16;
 const ENCRYPTED: usize = RECORD + 256;
 /// Octets before the body of a handshake message (RFC 8446 §4).
 const MESSAGE_HEAD: usize = 4;
-/// The longest message that can come after a handshake: a ticket, with room for what is in it.
+/// The longest message that can come after a handshake: a ticket, with room for its content.
 const MESSAGE: usize = 1 << 17;
 /// The level of an alert that ends a session (RFC 8446 §6).
 const FATAL: u8 = 2;
@@ -40,12 +40,12 @@ pub struct Records {
     opener: Box<dyn MessageDecrypter>,
     /// Records opened with the key.
     opened: u64,
-    /// Of a handshake message, what has come of it.
+    /// The part of a handshake message that has arrived.
     message: Vec<u8>,
     /// The peer has asked for a new key. However often it does, it gets one, before what is written next (RFC 8446 §4.6.3): so
     /// one that asks and reads nothing has no memory of ours.
     owes_key: bool,
-    /// The end of our side has been told, or an error; nothing more may be sent.
+    /// Our side has sent close_notify or an alert; nothing more may be sent.
     is_closed: bool,
     /// What came that is of no use, for [`crate::budget`].
     cost: u32,
@@ -77,7 +77,7 @@ impl Records {
     /// peer has ended its side.
     ///
     /// # Errors
-    /// Why the session is over; the peer is told in `output`.
+    /// Why the session is over; `output` has the alert for the peer.
     pub fn read(&mut self, input: &mut Vec<u8>, content: &mut Vec<u8>, output: &mut Vec<u8>) -> Result<bool, Error> {
         let mut done = 0;
         let mut result = Ok(false);

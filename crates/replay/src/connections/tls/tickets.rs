@@ -1,4 +1,4 @@
-//! Session tickets, kept per client and server, so that no client uses or reveals those of another.
+//! Session tickets, kept per client and server, so that no client uses or reveals another's.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -52,7 +52,7 @@ impl TlsTrust {
     /// What checks the certificates of servers.
     ///
     /// # Errors
-    /// When the library cannot use what is trusted.
+    /// When the library cannot use the trusted certificates.
     pub fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,

@@ -23,7 +23,7 @@ pub struct Http3 {
 /// A stream of a server.
 #[derive(Debug)]
 enum Stream {
-    /// Its type is not known yet; what there is of it.
+    /// Its type has not arrived completely; the octets so far.
     New(Vec<u8>),
     /// Control.
     Control(Frames),

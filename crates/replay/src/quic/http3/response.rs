@@ -29,7 +29,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Takes octets of the stream, and appends those of the body to `body`.
+    /// Takes octets of the stream, and appends the body's to `body`.
     ///
     /// # Errors
     /// Why the response is no answer, as soon as that is known: an HTTP status other than 200 is with the first field section.
@@ -233,7 +233,7 @@ mod tests {
         let most = frame(0, &[0; BODY as usize]);
         assert_eq!(read_in(usize::MAX, &[&head[..], &most].concat()).map(|body| body.len()), Ok(BODY as usize));
         assert_eq!(read_in(usize::MAX, &[&head[..], &most, &frame(0, b"x")].concat()), Err(TOO_LONG));
-        // It is the length that counts, not what has come of it.
+        // The announced length counts, not the octets that arrived.
         assert_eq!(read_in(usize::MAX, &[&head[..], &[0, 0x80, 1, 0, 0]].concat()), Err(TOO_LONG));
         assert_eq!(read_in(usize::MAX, &[1, 0x80, 0, 0x40, 1]), Err(TOO_LONG));
     }

@@ -126,7 +126,7 @@ impl FrameNetwork {
         self.frames.streams.is_active()
     }
 
-    /// Whether frames cross a link to the servers that is not that of the interface alone.
+    /// Whether frames cross an emulated link to the servers, beside the interface's own.
     pub const fn is_delaying(&self) -> bool {
         self.frames.is_delaying()
     }
@@ -143,7 +143,7 @@ impl FrameNetwork {
                 return;
             }
             let is_more = self.frames.streams.close_some(now, CLOSED_AT_ONCE, &mut transports.connections);
-            // The last that a connection does is to acknowledge what has arrived.
+            // Last of all, connections acknowledge the data that arrived.
             let received = self.read_whole_ring(transports);
             self.drive(transports);
             if is_more {
@@ -162,7 +162,7 @@ impl FrameNetwork {
         end.link_lost = veth::lost();
     }
 
-    /// Notes what became of frames.
+    /// Writes the counts of frames and the first refusal into `end`.
     pub fn note_end(&mut self, end: &mut WorkerEnd) {
         end.frames = self.frames.counts().clone();
         end.link = self.frames.link_counts().cloned();

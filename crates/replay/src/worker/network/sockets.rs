@@ -170,7 +170,7 @@ impl SocketNetwork {
         self.drive_quic(&mut transports.quic);
     }
 
-    /// Notes what became of datagrams.
+    /// Writes the counts of sockets and the first refusal into `end`.
     pub fn note_end(&mut self, end: &mut WorkerEnd) {
         end.sockets = self.sockets.len();
         end.receive_drops = self.sockets.drops();

@@ -40,7 +40,7 @@ pub struct SocketStreams {
     output: Vec<u8>,
     /// Whether to read the kernel's segment counters on each read.
     counts_segments: bool,
-    /// Whether what was read is acknowledged at once where more is awaited.
+    /// Whether the data read is acknowledged at once while the connection awaits more.
     acknowledges: bool,
     /// The kernel's error for the first connection that it refused to open.
     refused: Option<String>,

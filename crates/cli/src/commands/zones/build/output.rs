@@ -241,7 +241,7 @@ fn version(version: &Version) -> VersionEntry {
     }
 }
 
-/// Says what was made.
+/// Prints the summary.
 pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     let mut out = crate::printing::stdout();
     if args.json {

@@ -51,7 +51,7 @@ impl Resolver {
         Ok(Self { address, own: None, recording, _scratch: scratch })
     }
 
-    /// Waits until what it asked is recorded, and ends what was started.
+    /// Waits until its queries are recorded, and ends the processes started.
     pub fn finish(self) -> Result<(), Failure> {
         let Some(recording) = self.recording else { return Ok(()) };
         let begun = Instant::now();
