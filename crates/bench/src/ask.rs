@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One connected socket and what is outstanding on it.
+/// One connected socket and its outstanding queries.
 struct Asker {
     socket: UdpSocket,
     poll: Poll,

@@ -61,7 +61,7 @@ pub fn hole(args: &HoleArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Answers until it is told to end.
+/// Answers until `end` is set.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.responder.pin()?;
     let mut echo = Echo::open(args)?;
@@ -151,7 +151,7 @@ impl Delayed {
         answers.used = 0;
     }
 
-    /// Sends what is due, a batch at most.
+    /// Sends at most a batch of the answers that are due.
     fn send_due(&mut self, answers: &mut Answers, socket: &UdpSocket) {
         let now = clock::monotonic_ns();
         answers.used = 0;

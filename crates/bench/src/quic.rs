@@ -34,7 +34,7 @@ pub struct Args {
     key: PathBuf,
 }
 
-/// Answers until it is told to end.
+/// Answers until `end` is set.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.responder.pin()?;
     let options = UdpOptions { bind: args.responder.listen, buffer: BUFFER, freebind: false, packet_info: false };
@@ -152,7 +152,7 @@ impl Server {
         self.attend(now);
     }
 
-    /// Lets the sessions that were called do what they have to.
+    /// Handles the events of the sessions that were called.
     fn attend(&mut self, now: Instant) {
         for handle in std::mem::take(&mut self.called) {
             let Some(session) = self.sessions.get_mut(&handle) else { continue };
@@ -176,7 +176,7 @@ impl Server {
         }
     }
 
-    /// Sends what there is; what the kernel does not take is lost, as on any network.
+    /// Sends all datagrams; those that the kernel refuses are lost, as on any network.
     fn send(&mut self, socket: &UdpSocket, batch: &mut SendBatch) {
         let mut done = 0;
         while done < self.out.len() {

@@ -119,7 +119,7 @@ fn windows(due: &[i64], errors: &[(i64, i64)], shift: i64) -> serde_json::Value 
     json!({ "count": differences.len(), "within_0_1_percent": within, "worst_percent": worst })
 }
 
-/// Median error of the last tenth less that of the first, in microseconds.
+/// Median error of the last tenth minus the first tenth's, in microseconds.
 fn drift(errors: &[(i64, i64)]) -> f64 {
     let tenth = errors.len() / 10;
     let median = |part: &[(i64, i64)]| {

@@ -51,7 +51,7 @@ pub struct Args {
     stay: Stay,
 }
 
-/// Answers until it is told to end.
+/// Answers until `end` is set.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.stay.pin()?;
     let mut reflector = Reflector::open(args)?;
@@ -84,7 +84,7 @@ impl Reflector {
         Ok(Self { port: args.port, rings, sender: FrameSender::open(&interface, kind)?, idle: 0 })
     }
 
-    /// Answers what is there, or waits for it; whether anything was.
+    /// Answers the queries that have arrived, or waits for one. Returns whether there were any.
     fn turn(&mut self) -> anyhow::Result<bool> {
         let (port, sender) = (self.port, &mut self.sender);
         let count = self.rings.read(BATCH - sender.queued(), |frame| {

@@ -55,7 +55,7 @@ impl Stay {
     }
 }
 
-/// How long a responder runs: until it is told to end, or its seconds are over.
+/// How long a responder runs: until it is ended, or its seconds are over.
 pub struct Term {
     signals: Signals,
     begun: i64,

@@ -52,7 +52,7 @@ struct Link {
     hung_up: bool,
 }
 
-/// Answers until it is told to end.
+/// Answers until `end` is set.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.responder.pin()?;
     let _ = limits::raise_nofile()?;
@@ -202,7 +202,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what was kept; whether all of it is gone.
+    /// Sends the octets kept. Returns whether all were sent.
     fn flush(&mut self) -> io::Result<bool> {
         if !self.output.is_empty() {
             let octets = std::mem::take(&mut self.output);

@@ -30,7 +30,7 @@ const RCODE: u32 = 0xfff;
 // One bit of it is set.
 const PRESENT: NonZeroU32 = NonZeroU32::new(0x8000_0000).unwrap();
 
-/// How the response compares with the one that was expected: that of the trace, or that of another server.
+/// How the response compares with the expected one: the trace's, or another server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Answer {

@@ -93,7 +93,7 @@ fn mistyped<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     near.next().filter(|_| near.next().is_none()).copied()
 }
 
-/// A word as the table has it.
+/// A word of the table.
 fn plain(word: &str) -> String {
     let word = word.strip_prefix("--").unwrap_or(word);
     word.replace('_', "-")

@@ -48,7 +48,7 @@ pub enum Expected {
 pub struct Pair {
     /// Which pair, among those on their way.
     pub number: u32,
-    /// Whether this one goes to the other server, whose answer is what is expected. It is no query of the run.
+    /// Whether this one goes to the other server, whose answer is the expected one. It is no query of the run.
     pub is_reference: bool,
 }
 

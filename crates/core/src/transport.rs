@@ -48,7 +48,7 @@ impl Transport {
         !matches!(self, Self::Udp | Self::Tcp)
     }
 
-    /// Whether its packets are datagrams of UDP: those of UDP itself and of QUIC.
+    /// Whether its packets are UDP datagrams, as for plain UDP and QUIC.
     pub const fn is_over_udp(self) -> bool {
         matches!(self, Self::Udp | Self::Doq | Self::Doh3)
     }

@@ -58,7 +58,7 @@ pub(crate) struct Making {
     pub cell: usize,
     /// Its specification. The server is filled in once it has been started.
     pub spec: RunSpec,
-    /// The name of its directory within that of the cell.
+    /// The name of its directory within the cell's.
     pub name: String,
 }
 
@@ -235,7 +235,7 @@ impl Observer for Look<'_> {
     }
 }
 
-/// A directory for a run within that of its cell; numbered if an earlier attempt is kept.
+/// A directory for a run within the cell's; numbered if an earlier attempt is kept.
 fn free_directory(cell: &Path, name: &str) -> PathBuf {
     let first = cell.join(name);
     let others = (2_u32..).map(|attempt| cell.join(format!("{name}.{attempt}")));

@@ -44,7 +44,7 @@ pub struct Estimate {
     pub seconds: Option<f64>,
     /// Octets of disk space.
     pub disk: u64,
-    /// Peak octets of memory, without those of servers.
+    /// Peak octets of memory, without the servers'.
     pub memory: u64,
 }
 

@@ -93,7 +93,7 @@ pub struct ServerTable {
     /// The template of the command that starts a [`Kind::COMMAND`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub command: Option<String>,
-    /// Its role, if not that of its kind.
+    /// Its role, if it differs from its kind's.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role: Option<Role>,
     /// When it is ready.
@@ -140,7 +140,7 @@ impl ServerTable {
         self.role.unwrap_or_else(|| self.kind.role())
     }
 
-    /// The name of its kind, or that of the ready-made server that it is.
+    /// The name of its kind, or of its ready-made server.
     pub fn kind_name(&self) -> &str {
         self.ready_made.as_deref().unwrap_or_else(|| self.kind.name())
     }

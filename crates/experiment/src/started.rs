@@ -102,7 +102,7 @@ impl Started {
         Ok(())
     }
 
-    /// The main process of the server under test: behind a TLS front, that of the backend.
+    /// The main process of the server under test; behind a TLS front, the backend's.
     pub fn watched(&self, stage: &Stage) -> Option<u32> {
         let name = &stage.server.as_ref()?.name;
         self.processes.iter().find(|(found, _)| found == name).map(|(_, process)| process.id())
@@ -127,7 +127,7 @@ impl Started {
     }
 }
 
-/// What a server is told by its table.
+/// The settings of a server in its table.
 fn settings(
     table: &ServerTable,
     listen: &[SocketAddr],

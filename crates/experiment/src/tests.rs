@@ -181,7 +181,7 @@ fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
     assert!(refusal(&text.replace("backend = 'nsd'", "backend = 'nds'")).contains("no table [server.nds]"));
 }
 
-/// Lines that files of experiments may have, so that most of what is made of them is not refused at once.
+/// Lines that files of experiments may have, so that most generated files are not refused at once.
 const LINES: [&str; 27] = [
     "repeats = 2",
     "repeats = -1",

@@ -135,7 +135,7 @@ impl All<'_> {
         format!(", capacity so far {}", bounds.collect::<Vec<_>>().join("; "))
     }
 
-    /// Tells the search what became of a trial.
+    /// Gives the search the result of a trial.
     fn take(
         &mut self,
         maker: &Maker<'_>,

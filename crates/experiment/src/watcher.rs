@@ -1,4 +1,4 @@
-//! Who looks on while an experiment is made, and what is given besides its plan.
+//! Who follows the progress of an experiment, and its inputs besides the plan.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -278,7 +278,7 @@ impl Rare {
     }
 }
 
-/// Addresses: each as text once in memory, and once in each row group that has it.
+/// Addresses: each as text once in memory, and once in each row group with the address.
 struct Addresses<A> {
     ids: HashMap<A, u32, foldhash::fast::FixedState>,
     known: Vec<Known>,

@@ -83,7 +83,7 @@ pub struct Comparison {
     pub a: SideSummary,
     /// What is compared.
     pub b: SideSummary,
-    /// What makes the two unlike beyond what was chosen, and what was told of their runs.
+    /// The differences beyond those chosen, and the warnings of the runs.
     pub warnings: Vec<String>,
     /// A row a figure.
     pub rows: Vec<Row>,
@@ -96,9 +96,9 @@ pub struct Comparison {
 /// Answers of one run held against those of another, query by query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answers {
-    /// How those of B are to those of A.
+    /// B's answers against A's.
     pub of_b: AnswersCompared,
-    /// How those of another repeat of A are to the same: what differs without any difference between servers.
+    /// The answers of another repeat of A against the same: the differences that occur without another server.
     pub of_a: Option<AnswersCompared>,
 }
 
@@ -157,7 +157,7 @@ pub fn compare(pair: &Pair) -> Comparison {
     }
 }
 
-/// Whether both sides have a figure; what lacks is told once for each reason.
+/// Whether both sides have a figure; a missing one is reported once for each reason.
 fn is_known(quantity: Quantity, a: &Sample, b: &Sample, unknown: &mut Vec<String>) -> bool {
     let lacking = [("A", a), ("B", b)].into_iter().find(|(_, sample)| sample.values.is_empty());
     let Some((side, sample)) = lacking else { return true };
@@ -171,14 +171,14 @@ pub fn quantities_of(sides: &[&Side]) -> Vec<Quantity> {
     quantities(sides).into_iter().map(|(_, quantity)| quantity).collect()
 }
 
-/// A figure over the repeats of a side, and of each of them; `None` where no run has it.
+/// A figure over the repeats of a side, and each repeat's; `None` if no run has the figure.
 pub fn estimate_of(quantity: Quantity, side: &Side) -> Option<(Estimate, Vec<(u32, f64)>)> {
     let sample = Sample::of(quantity, side);
     let values: Vec<(u32, f64)> = sample.numbers.iter().copied().zip(sample.values.iter().copied()).collect();
     (!values.is_empty()).then(|| (row::estimate(&sample), values))
 }
 
-/// What makes two sides unlike beyond what was chosen, and what was told of their runs.
+/// The differences of two sides beyond those chosen, and the warnings of their runs.
 fn warnings(pair: &Pair) -> Vec<String> {
     let of = |name: &str, side: &Side| -> Vec<String> {
         let runs: Vec<&RunReport> = side.runs.iter().map(|(_, run)| run).collect();

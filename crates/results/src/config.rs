@@ -132,7 +132,7 @@ impl RunConfig {
         (self.query_timeout_s * 1e9) as i64
     }
 
-    /// Drops what was set for transports that no query used: nobody resumed a session in a run over UDP.
+    /// Drops the settings of transports that no query used: nobody resumed a session in a run over UDP.
     pub(crate) fn keep_used(&mut self, sent_by_transport: &BTreeMap<String, u64>) {
         let used = |wanted: fn(Transport) -> bool| {
             let transports = sent_by_transport.iter().filter(|&(_, &sent)| sent > 0);

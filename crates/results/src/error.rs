@@ -40,7 +40,7 @@ pub enum ResultsError {
     /// The output directory exists and holds something other than a run.
     #[error("{}: exists and holds no run (no run.json of ldplayer), so it is not replaced; choose another directory", .0.display())]
     Foreign(PathBuf),
-    /// The directory is not that of a run.
+    /// The directory is not a run directory.
     #[error("{}: no run directory: {what}; give a directory made by `ldplayer replay -o`", path.display())]
     NotARun {
         /// The directory.
@@ -48,7 +48,7 @@ pub enum ResultsError {
         /// What is missing or wrong.
         what: String,
     },
-    /// A row file lacks a column or has it in another type.
+    /// A row file lacks a column, or the column is of another type.
     #[error("{}: column `{column}` is missing or of another type; the file was not written by this ldplayer", path.display())]
     Column {
         /// The file.
@@ -56,7 +56,7 @@ pub enum ResultsError {
         /// The column.
         column: &'static str,
     },
-    /// A page could not be made of what is known.
+    /// A page could not be made from the figures.
     #[error("{}: {source}", path.display())]
     Page {
         /// The file.

@@ -37,7 +37,7 @@ pub fn warning(dir: &RunDir) -> Result<Warning, ResultsError> {
     let (whole, parts) = dir.row_files()?;
     let (mut shards, mut newest): (BTreeMap<String, Shard>, Option<u64>) = Default::default();
     for path in &whole {
-        // What cannot be read is told as such elsewhere, and leaves a gap here.
+        // Unreadable files are reported elsewhere, and leave a gap here.
         let Some(directory) = directory(path) else { continue };
         shards.entry(shard_of(path)).or_default().add(path, &directory);
         newest = newest.max(greatest(&directory, "index").map(|index| index as u64));

@@ -75,7 +75,7 @@ pub struct RunReport {
     pub warnings: Vec<Warning>,
     /// Host stalls seen by workers.
     pub stalls: Stalls,
-    /// Accounting of the trace: what was read and what could not be; `None` until the run has ended.
+    /// Accounting of the trace: the parts read and not readable; `None` until the run has ended.
     pub tally: Option<Tally>,
     /// The agents of a run of several hosts, and their shares.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -90,11 +90,11 @@ pub struct Verdict {
     pub ok: bool,
     /// The checks of the replay.
     pub checks: Vec<Check>,
-    /// Whether the server did what was expected.
+    /// Whether the server met the expectations.
     pub server: ServerVerdict,
 }
 
-/// Whether the server did what was expected of it.
+/// Whether the server met all expectations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerVerdict {

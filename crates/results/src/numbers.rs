@@ -16,7 +16,7 @@ pub fn fixed(value: f64, digits: usize) -> String {
     if is_zero { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// A count with what is counted: `1 query`, `1,234 queries`.
+/// A count with its noun: `1 query`, `1,234 queries`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }

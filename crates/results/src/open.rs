@@ -15,7 +15,7 @@ use crate::{missing, verdict};
 /// whole are counted now.
 ///
 /// # Errors
-/// The directory is not that of a run, or a file in it cannot be read.
+/// The directory is not a run directory, or a file in it cannot be read.
 pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, ResultsError> {
     let dir = RunDir::new(dir);
     let mut document = dir.read::<S>()?;

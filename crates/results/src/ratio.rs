@@ -122,7 +122,7 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point(pub f64, pub Option<f64>, pub Option<f64>);
 
-/// Pairs by what became of their two queries.
+/// Pairs by the outcomes of their two queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Pairs that were to be made.

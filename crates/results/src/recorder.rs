@@ -166,7 +166,7 @@ fn count_queries(outcomes: &[Outcome]) -> u64 {
 }
 
 impl RunEnd {
-    /// Completes the report with what is known at the end of the run, besides the rows.
+    /// Completes the report with the facts known at the end of the run, besides the rows.
     fn complete(self, report: &mut RunReport, rows: &Analysis) {
         report.state = if self.interrupted { State::Interrupted } else { State::Complete };
         report.started = self.started.to_string();

@@ -137,7 +137,7 @@ fn collect(condition: &Expr<Comparison>, wanted: &mut Vec<&'static str>) {
     }
 }
 
-/// All columns that there are, those of the files first.
+/// All columns, the files' first.
 fn known() -> Vec<&'static str> {
     let stored = schema::NAMES.iter().copied();
     stored.chain(COMPUTED.iter().map(|(name, ..)| *name)).collect()

@@ -70,10 +70,10 @@ pub struct RunEnd {
     pub limits: VerdictLimits,
     /// Host stalls seen by workers.
     pub stalls: Stalls,
-    /// Accounting of the trace: what was read and what could not be.
+    /// Accounting of the trace: the parts read and not readable.
     pub tally: Tally,
     /// The agents of a run of several hosts.
     pub agents: Vec<AgentShare>,
-    /// Queries without a row since their agent was lost, by what is known of them.
+    /// Queries without a row because their agent was lost, by their last known state.
     pub lost: BTreeMap<String, u64>,
 }

@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 pub const RESPONSES: &str = "responses.parquet";
 /// Queries whose answers still are not the expected ones when they are asked again, each with the expected one.
 pub const DISAGREEMENTS: &str = "disagreements.parquet";
-/// The same queries with what was said instead.
+/// The same queries with the other answer.
 pub const DISAGREEMENTS_NOW: &str = "disagreements-now.parquet";
 /// Octets kept aside so that `run.json` and the report still fit when the rows have filled the disk.
 const RESERVE: usize = 2 << 20;
@@ -66,7 +66,7 @@ impl<S> Document<S> {
 /// Refuses a directory that exists, unless `force` allows replacing the run in it.
 ///
 /// # Errors
-/// It exists, or what is in it is no run.
+/// It exists, or its content is no run.
 pub fn check_output(root: &Path, force: bool) -> Result<(), ResultsError> {
     RunDir::new(root).check(force)
 }
@@ -109,7 +109,7 @@ impl RunDir {
         }
     }
 
-    /// Creates the directory, or with `force` empties that of an older run.
+    /// Creates the directory, or with `force` empties an older run's.
     pub fn make(&self, force: bool) -> Result<(), ResultsError> {
         self.check(force)?;
         if self.root.exists() {

@@ -32,7 +32,7 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
         check.note = check.note.take().or_else(|| blame(&report.stalls));
     });
     let mut expected: Vec<Check> = report.expect.iter().map(|expectation| expectation.judge(summary)).collect();
-    // Whoever has expectations has said what is a failure.
+    // Where the user gave expectations, they alone decide.
     if expected.is_empty() && report.state != State::Interrupted {
         expected.extend(server::nothing_answered(summary));
     }
@@ -41,7 +41,7 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     let mut warnings = server::doubts(&report.summary);
     warnings.extend(bottleneck::warning(&report.summary, report.limits.timing.is_some()));
     let advice = advice::doubts(&report.summary, analysis);
-    // What is told of all agents together is not told once more of each.
+    // A warning about all agents together is not repeated for each.
     let is_of_all = |told: &Warning| warnings.iter().chain(&advice).any(|of_all| of_all.code == told.code);
     let told: Vec<Warning> =
         report.warnings.iter().filter(|told| !(told.agent.is_some() && is_of_all(told))).cloned().collect();

@@ -54,7 +54,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What to do about it; empty where that depends on what was seen.
+            /// What to do about it; empty if that depends on the observation.
             pub const fn remedy(&self) -> &'static str {
                 match self {
                     $(Self::$variant => $remedy,)*
@@ -200,7 +200,7 @@ impl Warning {
         Self::with_remedy(code, text, remedy)
     }
 
-    /// A warning whose remedy depends on what was seen.
+    /// A warning whose remedy depends on the observation.
     pub fn with_remedy(code: WarningCode, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         let about = code.about();
         Self { code, agent: None, text: text.into(), remedy: remedy.into(), about }

@@ -1,4 +1,4 @@
-//! Words for the keys of `run.json`, and the order in which they are told.
+//! Words for the keys of `run.json`, and the order in which pages show them.
 
 use std::collections::BTreeMap;
 
@@ -176,7 +176,7 @@ pub fn by_transport<T>(values: &BTreeMap<String, T>) -> Vec<(String, &T)> {
     in_order(&TRANSPORTS, values)
 }
 
-/// A time of RFC 3339 to the second, for people; another text as it is.
+/// A time of RFC 3339 to the second, for people; another text unchanged.
 pub fn to_the_second(time: &str) -> String {
     match (time.get(..10), time.get(10..11), time.get(11..19), time.ends_with('Z')) {
         (Some(day), Some("T"), Some(second), true) => format!("{day} {second} UTC"),

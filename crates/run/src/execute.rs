@@ -257,7 +257,7 @@ pub fn sampled(spec: &RunSpec, plan: &Plan, server: Option<&Server>) -> Result<S
     Ok(Sampled { server, ports: plan.ports(&spec.capture_port), interval: spec.telemetry_interval.ns() })
 }
 
-/// The watched processes: those given, or those of the started server.
+/// The watched processes: the given ones, or the started server's.
 fn watched(spec: &RunSpec, server: Option<&Server>) -> Result<Option<Watched>, RunError> {
     let Some(name) = &spec.watch_unit else {
         return Ok(spec.watch_pid.or(server.map(Server::id)).map(Watched::Pid));

@@ -53,7 +53,7 @@ pub fn of(plan: &Plan, first: &Query, observer: &mut dyn Observer) -> Vec<String
             }
             thread::sleep(LOOK);
         }
-        // One that cannot be asked is told by the run itself.
+        // The run itself reports a server that cannot be asked.
         asking.into_iter().flat_map(|asking| asking.join().unwrap_or_default()).collect()
     });
     rows.iter().filter_map(wrong).collect()
@@ -72,7 +72,7 @@ fn questions(plan: &Plan, first: &Query) -> VecDeque<Query> {
     if questions.is_empty() {
         questions.push_back(of(first.class, first.transport));
     }
-    // Rows are told apart by their number.
+    // The number tells the rows apart.
     (0..).zip(questions).map(|(index, question)| Query { index, ..question }).collect()
 }
 

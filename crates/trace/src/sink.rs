@@ -30,7 +30,7 @@ const STDOUT: &str = "standard output";
 
 /// Accepts transactions in the order of time.
 pub trait Sink: Send {
-    /// Writes a batch, and empties it. The buffer may be exchanged with that of an earlier batch.
+    /// Writes a batch, and empties it. The buffer may be exchanged with an earlier batch's.
     ///
     /// # Errors
     /// When the system refuses, or a value does not fit the format.
@@ -218,7 +218,7 @@ impl Output {
 
 fn write_error(path: &Path, source: io::Error) -> TraceError {
     if source.kind() == io::ErrorKind::StorageFull {
-        // Nothing is removed of what has no temporary name: standard output, a device, a pipe.
+        // Outputs without a temporary name stay: standard output, a device, a pipe.
         let is_streamed = path == Path::new(STDOUT) || path.exists() && !path.is_file();
         let remedy = match is_streamed {
             true => "free some space or choose another disk",

@@ -124,7 +124,7 @@ pub enum Problem {
     /// Data that is invalid for the type.
     #[error("invalid data for type {0}")]
     Data(String),
-    /// Data of the right form whose content RFCs rule out: the type, and what is wrong.
+    /// Data of the right form whose content RFCs rule out: the type, and the fault.
     #[error("invalid {0} record: {1}")]
     Content(String, Wrong),
     /// Data longer than a record can hold.

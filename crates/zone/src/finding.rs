@@ -60,10 +60,10 @@ pub enum Oddity {
     /// A record whose owner is not in the zone (RFC 1035 §5.2).
     #[error("`{0}` is out of zone: the record is ignored")]
     OutOfZone(String),
-    /// A record whose content an RFC rules out and stock servers take: its type, and what is wrong.
+    /// A record whose content an RFC rules out and stock servers take: its type, and the fault.
     #[error("odd {0} record, which is served as it is: {1}")]
     Content(String, Wrong),
-    /// A record that no zone may have, where reading goes on without it: its type, and what is wrong.
+    /// A record that no zone may have, and that is left out: its type, and the fault.
     #[error("invalid {0} record, which is left out: {1}")]
     LeftOut(String, Wrong),
     /// An NSEC3 record whose owner's first label is no hash (RFC 5155 §3).

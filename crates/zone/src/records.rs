@@ -17,7 +17,7 @@ pub struct Records {
     records: Vec<Stored>,
     files: Vec<PathBuf>,
     class: Option<u16>,
-    /// What is odd about single records, and what was left out.
+    /// The oddities of single records, and the records left out.
     findings: Findings,
     /// Where the last owner name is, for records that have the same.
     owner: Option<u32>,
@@ -107,7 +107,7 @@ impl Records {
         }
     }
 
-    /// Notes what was found at a place.
+    /// Notes a finding with its place.
     pub(crate) fn note(&mut self, (file, line): (u16, u32), oddity: Oddity) {
         let path = self.files.get(usize::from(file)).cloned().unwrap_or_default();
         self.findings.add(|| Finding { file: path, line, oddity });

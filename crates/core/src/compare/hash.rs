@@ -2,7 +2,7 @@
 
 const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
-/// The hash of `octets` behind what has been hashed so far.
+/// Adds `octets` to the hash so far.
 pub fn octets(state: u64, octets: &[u8]) -> u64 {
     let (words, rest) = octets.as_chunks::<8>();
     let state = words.iter().fold(state, |state, word| fold(state ^ u64::from_le_bytes(*word), K[0]));
@@ -11,7 +11,7 @@ pub fn octets(state: u64, octets: &[u8]) -> u64 {
     number(fold(state ^ u64::from_le_bytes(last), K[0]), octets.len() as u64)
 }
 
-/// The hash of a label behind what has been hashed so far, whatever its case (RFC 4343).
+/// Adds a label to the hash so far, whatever its case (RFC 4343).
 pub fn label(state: u64, label: &[u8]) -> u64 {
     let (words, rest) = label.as_chunks::<8>();
     let lower = |mut word: [u8; 8]| {
@@ -24,7 +24,7 @@ pub fn label(state: u64, label: &[u8]) -> u64 {
     number(fold(state ^ lower(last), K[0]), label.len() as u64)
 }
 
-/// The hash of a number behind what has been hashed so far.
+/// Adds a number to the hash so far.
 pub const fn number(state: u64, number: u64) -> u64 {
     fold(state ^ number, K[1]).wrapping_add(number ^ K[0])
 }

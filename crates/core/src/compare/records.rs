@@ -110,7 +110,7 @@ impl Walk<'_> {
         }
         let state = hash::number(owner, u64::from(rtype) << 16 | u64::from(class));
         let read = self.data(state, layout(rtype), data.clone());
-        // Data that is not what its type says is compared as it is.
+        // Data that breaks the rules of its type is compared octet by octet.
         let hash = read.unwrap_or_else(|| hash::octets(state ^ DAMAGED, &self.octets[data.clone()]));
         Some((hash, data.end))
     }

@@ -11,7 +11,7 @@ use crate::text;
 use crate::time::NS_PER_S;
 
 impl PolicyOverrides {
-    /// Gives a key a value as it is written.
+    /// Sets a key to a value in its text form.
     ///
     /// # Errors
     /// What the key allows.
@@ -79,7 +79,7 @@ impl Serialize for Value {
     }
 }
 
-/// Every key as run.json has it: durations in seconds under names that end in `_s`, no limit as null.
+/// Every key in the form of run.json: durations in seconds under names that end in `_s`, no limit as null.
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(KEYS.len()))?;

@@ -74,7 +74,7 @@ impl Find {
         run
     }
 
-    /// All that a trial can make of a trace: that of the longest, without a limit of clients.
+    /// The load of the longest trial of a trace, without a limit of clients.
     pub(crate) fn longest(&self, spec: &RunSpec) -> RunSpec {
         let longest = self.goals.iter().map(|goal| goal.final_trial_duration_s).fold(0.0, f64::max);
         RunSpec { clients: None, ..self.run(spec, Intended { load: self.start, duration_s: longest }) }

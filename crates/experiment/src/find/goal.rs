@@ -15,7 +15,7 @@ pub struct Goal {
     pub loss_ratio: Option<f64>,
     /// Goal exceed ratio: the share of the trial durations at a load that may be of high-loss trials. From 0 to below 1.
     pub exceed_ratio: f64,
-    /// Goal initial trial duration, in seconds: that of the trials that roughly locate the capacity.
+    /// Goal initial trial duration, in seconds: of the trials that roughly locate the capacity.
     pub initial_trial_duration_s: f64,
     /// Goal final trial duration, in seconds: only trials of at least this length decide.
     pub final_trial_duration_s: f64,
@@ -49,7 +49,7 @@ pub enum Class {
     Undecided,
 }
 
-/// The evidence required at a stage of the search: that of the goal, or less at first.
+/// The evidence required at a stage of the search: the goal's, or less at first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Target {
     pub trial_duration_s: f64,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An agent's share of a run, and what became of it.
+/// An agent's share of a run, and how the agent ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentShare {
@@ -14,7 +14,7 @@ pub struct AgentShare {
     pub cores: usize,
     /// What keeps its host's clock right.
     pub clock: String,
-    /// Whose clients it played: the number of a shard of the trace. A share that was taken over has that of the agent before.
+    /// Whose clients it played: the number of a shard of the trace. A share that was taken over keeps its number.
     pub shard: u32,
     /// The agent from whom it took this share over.
     #[serde(skip_serializing_if = "Option::is_none")]

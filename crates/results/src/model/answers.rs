@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ldplayer_core::{Answer, Differs};
 use serde::{Deserialize, Serialize};
 
-/// Answers compared with expected ones, by how they compare and in what they differ. Everything counts queries.
+/// Answers compared with expected ones, by result and by differing part. Everything counts queries.
 ///
 /// `match` + `better` + `worse` + `changed` = `compared`, and that with `not_comparable` is all queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct AnswersCompared {
 }
 
 impl AnswersCompared {
-    /// Counts by [`Answer`], by the bits of [`Differs`], and of what was not comparable by reason.
+    /// Counts by [`Answer`], by the bits of [`Differs`], and by the reason why answers were not comparable.
     pub(crate) fn new(
         answers: [u64; Answer::ALL.len()],
         differs: [u64; Differs::WORDS.len()],

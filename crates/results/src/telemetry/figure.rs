@@ -7,7 +7,7 @@ use ldplayer_net::inet_diag::TcpState;
 pub enum Kind {
     /// It only grows; a difference says what happened in between.
     Total,
-    /// It is what is there at the moment.
+    /// It is a state at the moment of the sample.
     Level,
 }
 

@@ -6,14 +6,14 @@ use crate::model::{Check, Recorded, Summary};
 use crate::numbers::{counts, grouped, queries as told};
 use crate::warning::{Warning, WarningCode};
 
-/// Share of unanswered queries from which on it is told.
+/// Share of unanswered queries that gives a warning.
 const MANY_UNANSWERED: f64 = 0.1;
-/// Share of the answers that are errors from which on it is told.
+/// Share of error responses that gives a warning.
 const MANY_ERRORS: f64 = 0.5;
 /// Share of answered queries below which a server counts as silent: a few stray responses may come from the network, or from a server that
 /// is shutting down.
 const HARDLY_ANY: f64 = 0.01;
-/// Response codes that say what became of the name asked for, and not of the server.
+/// Response codes that are about the queried name, not about the server.
 const ABOUT_NAMES: [&str; 2] = ["NOERROR", "NXDOMAIN"];
 /// Least difference of two shares that is told.
 const DIFFERENT: f64 = 0.01;

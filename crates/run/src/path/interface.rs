@@ -53,7 +53,7 @@ pub fn refuse_on_several_hosts(spec: &RunSpec) -> Result<(), RunError> {
 /// Frames on an interface to these servers.
 ///
 /// # Errors
-/// The interface cannot be used for this, or addresses are those of hosts.
+/// The interface cannot be used for this, or hosts have the addresses.
 pub fn path(
     spec: &RunSpec,
     name: &str,
@@ -161,7 +161,7 @@ fn refuse_claims(claims: &[Cidr], hops: &[(IpAddr, IpAddr)], own: &[OwnAddress])
 /// From which address neighbours are asked for: a client's, or the interface's own; none in a probe of ARP (RFC 5227 section 1.1).
 fn asker(v6: bool, name: &str, claims: &[Cidr], own: &[OwnAddress]) -> IpAddr {
     let client = claims.iter().find(|block| block.is_ipv4() != v6);
-    // The first address of a block may be that of the network, which no host answers.
+    // The first address of a block may be the network's, which no host answers.
     let client = client.map(|block| block.nth(u64::from(block.size() > 2)));
     let of_interface = || own.iter().find(|own| own.interface == name && own.address.is_ipv6() == v6);
     client.or_else(|| of_interface().map(|own| own.address)).unwrap_or(NOBODY[usize::from(v6)])

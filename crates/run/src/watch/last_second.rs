@@ -7,10 +7,10 @@ use ldplayer_core::histogram::Histogram;
 /// How often the latencies are looked at.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Median and 99th percentile of what was counted between two looks.
+/// Median and 99th percentile of the latencies counted between two looks.
 #[derive(Debug)]
 pub struct LastSecond {
-    /// When the latencies were looked at, and what they were.
+    /// When the latencies were looked at, and their counts then.
     before: (Instant, Histogram),
     quantiles: Option<(i64, i64)>,
 }

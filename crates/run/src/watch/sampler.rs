@@ -109,7 +109,7 @@ impl<'a> Sampler<'a> {
         RunTime(clock::monotonic_ns() - self.origin)
     }
 
-    /// Takes a sample; the last one also of what is costly.
+    /// Takes a sample; the last one also has the costly figures.
     fn sample(&mut self, is_last: bool) {
         if is_last {
             self.slabs = Costly::resting(SLABS_REST);
@@ -228,7 +228,7 @@ impl End {
         }
     }
 
-    /// Looks at the tables of its namespace, if it is time to. Nothing is told where that is not known.
+    /// Looks at the tables of its namespace, if it is time to. `None` if they cannot be read.
     fn look(&mut self, ports: &[u16], now: impl Fn() -> RunTime) -> Option<SocketSample> {
         let Some(network) = self.processes.network() else { return Some((now(), None)) };
         let known = self.tables.take().filter(|tables| tables.network == network);

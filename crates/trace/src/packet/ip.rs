@@ -64,7 +64,7 @@ pub(crate) fn parse(octets: &[u8]) -> Result<Packet<'_>, Refused> {
     Ok(Packet { source, destination, protocol, payload: &octets[payload..length.min(octets.len())], missing, fragment })
 }
 
-/// Protocol and payload of a reassembled datagram: that of IPv6 may begin with extension headers.
+/// Protocol and payload of a reassembled datagram: an IPv6 payload may begin with extension headers.
 pub(crate) fn whole<'a>(parts: &Packet<'_>, payload: &'a [u8]) -> Option<(u8, &'a [u8])> {
     if parts.source.is_ipv4() {
         return Some((parts.protocol, payload));

@@ -1,4 +1,4 @@
-//! Takes off what is around the innermost IP packet of a frame: tags, labels, PPP and, with `tunnel.rs`, tunnels and mirrors.
+//! Removes the headers around the innermost IP packet of a frame: tags, labels, PPP and, with `tunnel.rs`, tunnels and mirrors.
 //!
 //! Every header has a name in the accounts. What is nested deeper than [`MAX_DEPTH`] headers is not read.
 
@@ -34,7 +34,7 @@ const MAX_LENGTH_FIELD: u16 = 1_500;
 /// The label before an entropy label (RFC 6790 §4).
 const ENTROPY_INDICATOR: u32 = 7;
 
-/// EtherTypes of what has no IP packet, or none that can be read, inside.
+/// EtherTypes of frames without an IP packet, or without a readable one.
 const FOREIGN: [(u16, &str); 13] = [
     (0x0806, "arp"),
     (0x8035, "rarp"),
@@ -111,7 +111,7 @@ encapsulations! {
     L2tp = "l2tp",
 }
 
-/// What is left of a frame: octets, and what they begin with.
+/// The rest of a frame: octets, and the protocol of their first header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inner<'a> {
     /// An IP header.
@@ -133,7 +133,7 @@ pub(crate) enum Inner<'a> {
 pub(crate) struct Outer {
     taken: [Option<Encapsulation>; MAX_DEPTH],
     depth: usize,
-    /// Tells fragments of one tag or tunnel from those of another; 0 for a plain frame.
+    /// Tells fragments of one tag or tunnel from another's; 0 for a plain frame.
     identity: u64,
 }
 
@@ -154,7 +154,7 @@ impl Outer {
         self.taken[..self.depth].iter().flatten().copied()
     }
 
-    /// The same for all packets of one tag or tunnel, and different for those of another.
+    /// The same for all packets of one tag or tunnel, and different for another's.
     pub fn identity(&self) -> u64 {
         self.identity
     }

@@ -54,7 +54,7 @@ pub(crate) struct PcapSink {
 /// Both ends of a connection, client first.
 type Ends = (SocketAddr, SocketAddr);
 
-/// A response held back until its time. The number keeps those of the same time in order.
+/// A response held back until its time. The number keeps responses of one time in order.
 #[derive(PartialEq, Eq)]
 struct Waiting {
     time: i64,

@@ -33,17 +33,17 @@ pub(crate) struct Opened {
     pub reader: Content,
     /// How far it was read.
     pub meter: Meter,
-    /// Whether the content is that of a file, byte by byte, so that it can be read anywhere.
+    /// Whether the content is a file's, byte by byte, so that it can be read anywhere.
     pub seekable: bool,
 }
 
 /// Decompressed content.
 pub(crate) type Content = Box<dyn BufRead + Send>;
 
-/// How far an input was read, in octets as it is stored.
+/// How far an input was read, in stored octets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
-    /// All of them; `None` for what has no length.
+    /// All of them; `None` for an input without a length.
     pub stored: Option<u64>,
     reached: Arc<AtomicU64>,
     exceeded: Arc<OnceLock<Size>>,

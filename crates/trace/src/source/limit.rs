@@ -10,9 +10,9 @@ use ldplayer_core::size::Size;
 use super::compressed::Meter;
 use crate::TraceError;
 
-/// Content in octets from which on it is told how far an archive has expanded, at each doubling.
+/// Octets of content after which the expansion of an archive is reported, at each doubling.
 const TOLD_FROM: u64 = 1 << 30;
-/// The ratio of content to what is stored below which nothing is told.
+/// The ratio of content to stored octets below which nothing is reported.
 const FAR: u64 = 100;
 
 /// How far an archive has expanded, and what ends that.

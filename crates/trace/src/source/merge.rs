@@ -65,7 +65,7 @@ impl Source for Merged {
         let mut octets = 0;
         while batch.len() < full && octets < BATCH_OCTETS {
             let Some(earliest) = self.earliest().and_then(Part::next_time) else { break };
-            // The part is looked up by its time, which is that of the first of equal ones.
+            // The part is looked up by its time, which is the first's if several are equal.
             let Some(part) = self.inputs.iter_mut().find(|part| part.next_time() == Some(earliest)) else { break };
             let row = part.waiting.pop_front();
             octets += row.as_ref().map_or(0, Transaction::message_octets);

@@ -132,7 +132,7 @@ impl Record {
     }
 }
 
-/// A classic pcap being read, and those of this format that were put behind it.
+/// A classic pcap being read, and further ones of this format behind it in the file.
 pub(crate) struct Pcap {
     buffer: Buffer,
     file: FileHeader,
@@ -167,7 +167,7 @@ impl Pcap {
         self.number
     }
 
-    /// Whether a header can be that of a record. Zeros, as from a lost disk block, cannot.
+    /// Whether a header can be a record's. Zeros, as from a lost disk block, cannot.
     fn is_sane(&self, record: &Record) -> bool {
         let fractions = if self.file.format.nanoseconds { 1_000_000_000 } else { 1_000_000 };
         let all_zero = record.seconds == 0 && record.fraction == 0 && record.captured | record.original == 0;
@@ -294,7 +294,7 @@ impl Pcap {
             match self.extent(&record) {
                 Some(length) if length == header + record.captured => return Some((record, place)),
                 Some(length) => {
-                    // The end of this file is missing, and another was put behind what there is.
+                    // The end of this file is missing, and another file follows.
                     self.buffer.consume(length);
                     tally.damage(Flaw::BadRecord, length as u64, || place.named(name));
                 }
@@ -315,7 +315,7 @@ impl Pcap {
         let seen = self.buffer.peek(length + header);
         let (there, behind) = (seen.len(), seen.get(length..).unwrap_or_default());
         let next = (behind.len() >= header).then(|| (may_begin(behind), Record::read(format, behind)));
-        // The header of another file may just fill what is missing of this record.
+        // The header of another file may just fill the missing rest of this record.
         let is_filled = length.checked_sub(FILE_HEADER).is_some_and(|at| may_begin(seen.get(at..).unwrap_or_default()));
         let is_followed = match next {
             Some((may_begin, next)) => may_begin || self.is_sane(&next) && next.is_like(record),
@@ -360,7 +360,7 @@ impl Pcap {
     }
 }
 
-/// Whether the first four octets are those of a capture file of any format.
+/// Whether the first four octets begin a capture file of any format.
 #[inline]
 fn may_begin(octets: &[u8]) -> bool {
     const FIRST: [u32; 7] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34, 0x34cd_b2a1, 0x0a0d_0d0a];

@@ -118,7 +118,7 @@ impl PcapNg {
             }
             if let Some(block) = self.header(head).filter(|block| self.is_whole(block.length)) {
                 if let Some(cut) = self.file_within(&block) {
-                    // The end of this file is missing, and another was put behind what there is.
+                    // The end of this file is missing, and another file follows.
                     self.buffer.consume(cut);
                     tally.damage(Flaw::BadBlock, cut as u64, || place.named(name));
                     continue;
@@ -342,7 +342,7 @@ impl PcapNg {
                 tally.damage(Flaw::BadBlock, length as u64, || place.named(name));
                 continue;
             };
-            // A simple packet block has no time: that of the previous packet is used.
+            // A simple packet block has no time: it gets the previous packet's.
             self.last_time = body.time_ns.unwrap_or(self.last_time);
             let Body { link, cut, from, to, interface, .. } = body;
             let frame =

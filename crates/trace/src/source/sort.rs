@@ -140,7 +140,7 @@ impl<S: Source> Sorted<S> {
         Ok(more)
     }
 
-    /// Updates the tally: that of the inner source, the order, and how much of the input was read.
+    /// Updates the tally: the inner source's, the order, and how much of the input was read.
     fn account(&mut self) {
         self.tally.clone_from(self.inner.tally());
         let mut extent = self.tally.inputs.pop().unwrap_or_default();

@@ -202,7 +202,7 @@ pub fn unknown_server(client: IpAddr) -> IpAddr {
     }
 }
 
-/// Parses a transport: our word, or that of the original LDplayer.
+/// Parses a transport: our word, or the original LDplayer's.
 fn parse_transport(word: &str) -> Option<Transport> {
     let alias = || match word.to_ascii_lowercase().as_str() {
         "tls" => Some(Transport::Dot),

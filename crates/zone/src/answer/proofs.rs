@@ -34,7 +34,7 @@ impl Answer<'_, '_> {
         zone.cover(name, &Labels::of(name))
     }
 
-    /// Writes what was noted. Without it the answer cannot be validated: it must fit.
+    /// Writes the noted proofs. Without them the answer cannot be validated: they must fit.
     pub fn denials(&mut self) {
         let zone = self.zone;
         while self.denied < self.denials.len() && !self.answered.truncated {

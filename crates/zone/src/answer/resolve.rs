@@ -253,7 +253,7 @@ impl<'z> Answer<'z, '_> {
         if !self.write_cname(owner, ttl) {
             return Step::Done(End::Truncated);
         }
-        // That CNAME may be what was asked for.
+        // The query may ask for that CNAME.
         if self.qtype == rtype::CNAME { Step::Done(End::Alias) } else { Step::Follow }
     }
 

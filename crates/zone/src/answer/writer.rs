@@ -55,7 +55,7 @@ impl<'a> Writer<'a> {
         (self.out.len(), self.counts)
     }
 
-    /// Takes back what was written since the mark.
+    /// Takes back the records written since the mark.
     pub fn reset(&mut self, (length, counts): (usize, [u16; 3])) {
         self.out.truncate(length);
         self.counts = counts;

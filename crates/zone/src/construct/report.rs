@@ -175,7 +175,7 @@ pub struct Conflict {
 /// One of several versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Its records, or what was denied.
+    /// Its records, or the denial.
     pub records: Vec<String>,
     /// When it was first seen, in ns since 1970.
     pub first_ns: i64,

@@ -69,7 +69,7 @@ impl Journal {
         self.known.get(question).copied()
     }
 
-    /// Writes down what became of a question.
+    /// Writes down the outcome of a question.
     ///
     /// # Errors
     /// When the file cannot be written.

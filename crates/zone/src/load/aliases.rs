@@ -27,7 +27,7 @@ pub(super) fn check(records: &Records, outside: &[u16]) -> Result<(), LoadError>
     Err(LoadError::Entry { file: records.file(file).to_owned(), line, problem })
 }
 
-/// What a record shares with those of its set.
+/// What all records of a set share.
 fn set<'a>(record: &Record<'a>) -> (&'a [u8], u16) {
     (record.owner, record.rtype)
 }

@@ -21,7 +21,7 @@ pub struct Member<'a> {
     pub apex: &'a [u8],
     /// Its records, as they are before signing.
     pub records: &'a Records,
-    /// The keys that it is to be signed with; none when it is to stay as it is.
+    /// The keys that it is to be signed with; empty if it stays unchanged.
     pub keys: &'a [Key],
 }
 
@@ -34,7 +34,7 @@ pub struct Links {
     pub anchors: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
 }
 
-/// A zone cannot be signed with other keys while its parent stays as it is.
+/// A zone cannot be signed with other keys while its parent stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{child} gets new keys, but the signed zone {parent} still has DS records of the old ones: sign {parent} as well"
@@ -145,7 +145,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Whether a DS record is that of one of the keys.
+/// Whether a DS record is of one of the keys.
 pub(super) fn is_of_one(record: &[u8], owner: &[u8], keys: &[&[u8]]) -> bool {
     let &[high, low, _, digest, ..] = record else { return false };
     let of_tag = keys.iter().filter(|key| key_tag(key) == u16::from_be_bytes([high, low]));

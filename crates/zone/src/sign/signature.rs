@@ -17,7 +17,7 @@ pub struct Validity {
     pub expiration: u32,
 }
 
-/// The keys that sign, by what they sign.
+/// The signing keys, by the sets that they sign.
 struct Signers<'a> {
     of_keys: Vec<&'a Key>,
     of_all: Vec<&'a Key>,

@@ -125,7 +125,7 @@ impl<'a> Builder<'a> {
         Ok(at)
     }
 
-    /// Adds the node of a name, and those of names between it and the last ancestor that is there.
+    /// Adds the node of a name, and the nodes between it and the last existing ancestor.
     fn add_node(&mut self, name: &[u8]) -> Result<u32, Problem> {
         while let Some(&top) = self.path.last()
             && !is_within(name, self.name(top))

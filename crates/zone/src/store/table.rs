@@ -2,12 +2,12 @@
 
 use ldplayer_net::ahead;
 
-/// The hash of no labels, where all hashes of a table begin: that of the root, or of the apex of a zone.
+/// The hash of no labels, where all hashes of a table begin: the hash of the root, or of a zone's apex.
 pub const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 /// An odd number with bits all over it.
 const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
 
-/// The hash of a name from that of its parent and its first label with the length octet, in lower case.
+/// The hash of a name, from its parent's hash and its first label with the length octet, in lower case.
 #[inline]
 pub fn extend(mut hash: u64, label: &[u8]) -> u64 {
     let mut chunks = label.chunks_exact(8);

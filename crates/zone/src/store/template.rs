@@ -86,7 +86,7 @@ impl Zone {
 }
 
 impl Templates {
-    /// Adds one; `None` where it is too much for 32 bits, so that it is written when it is needed.
+    /// Adds one; `None` if offsets outgrow 32 bits: the referral is then written when it is needed.
     fn add(&mut self, written: &Written<'_>) -> Option<u32> {
         let Written { message, start, additional, pointers, .. } = *written;
         let parts = Parts {

@@ -164,7 +164,7 @@ impl Direction {
             sink.cut(flow, beginning);
             self.buffer.clear();
         }
-        // What begins behind the message cannot be found if its length is among what is missing.
+        // If the message's length is missing, the start of the next message cannot be found.
         match self.skip.checked_sub(missing) {
             Some(rest) => self.skip = rest,
             None => self.forget(),

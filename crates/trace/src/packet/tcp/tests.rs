@@ -8,7 +8,7 @@ struct Seen {
     messages: Vec<(u64, Vec<u8>)>,
     senders: Vec<SocketAddr>,
     cut: Vec<Vec<u8>>,
-    /// The time of each message, and that of the frame at which it was yielded.
+    /// The time of each message, and the time of the frame that yielded it.
     times: Vec<(i64, i64)>,
     troubles: Vec<Trouble>,
     now: i64,

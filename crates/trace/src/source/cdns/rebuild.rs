@@ -117,7 +117,7 @@ impl Rebuilder<'_> {
         Ok(())
     }
 
-    /// The first question, which is in the item itself, and those of a list.
+    /// The first question, which is in the item itself, and a list's further ones.
     fn questions(&mut self, none: u8, more: Option<u32>) -> Result<(), Flaw> {
         if self.signature.parts.is_some_and(|parts| parts & none != 0) {
             return Ok(());

@@ -95,7 +95,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Puts what was gathered into the accounts.
+    /// Adds the gathered counts to the tally.
     pub fn account(&mut self) {
         self.lost.account(&mut self.tally);
         let kinds = ROLES.map(|role| role.as_str().into()).into_iter().zip(self.kinds).filter(|(_, count)| *count > 0);

@@ -16,7 +16,7 @@ pub(super) fn has_another_before(file: &File, metadata: &ParquetMetaData) -> boo
     before(file, metadata).is_some_and(|at| at > 0 && begins(file, at) && begins(file, at - MAGIC.len() as u64))
 }
 
-/// Octets before the file: what is more than its data and its footer.
+/// Octets before the file: those beyond its data and its footer.
 fn before(file: &File, metadata: &ParquetMetaData) -> Option<u64> {
     let length = file.metadata().ok()?.len();
     let mut tail = [0; TAIL as usize];

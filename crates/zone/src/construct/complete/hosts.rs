@@ -56,7 +56,7 @@ impl Plan<'_> {
         known
     }
 
-    /// The targets of a zone's NS records: those at its apex and those of its delegation.
+    /// The targets of a zone's NS records, at its apex and at its delegation.
     fn hosts_of(&mut self, zone: Name) -> Vec<Name> {
         let parent = self.parent_of(zone);
         let delegation = parent.and_then(|parent| self.drafts[&parent].name_servers(zone, Side::Delegation));

@@ -15,7 +15,7 @@ fn fault<T>(is_refused: bool, what: &'static str, reference: &'static str) -> Op
     Some(Err(Fault { is_refused, wrong: Wrong::Rule { what, reference } }))
 }
 
-/// Whether a rule holds, or else what is refused by it.
+/// Whether a rule holds; if not, why the record is refused.
 fn rule(holds: bool, what: &'static str, reference: &'static str) -> Walk {
     if holds { Some(Ok(())) } else { fault(REFUSED, what, reference) }
 }

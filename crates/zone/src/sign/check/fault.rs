@@ -180,7 +180,7 @@ pub enum Fault {
     Bad(u16, u16),
     /// A signature of an algorithm that is not checked.
     Algorithm(u16, u8),
-    /// Sets without a signature that is valid now; type and times are those of the first.
+    /// Sets without a signature that is valid now; type and times are the first set's.
     Times {
         /// How many sets.
         count: usize,
@@ -193,7 +193,7 @@ pub enum Fault {
         /// When it ends to be.
         to: u32,
     },
-    /// Sets without a signature of an algorithm among the keys (RFC 4035 §2.2); the type is that of the first.
+    /// Sets without a signature of an algorithm among the keys (RFC 4035 §2.2); the type is the first set's.
     Incomplete {
         /// How many sets.
         count: usize,
@@ -204,7 +204,7 @@ pub enum Fault {
         /// The algorithm.
         algorithm: u8,
     },
-    /// Sets whose TTL is not the original TTL of their signatures (RFC 4034 §3.1.4); type and TTLs are those of the first.
+    /// Sets whose TTL is not the original TTL of their signatures (RFC 4034 §3.1.4); type and TTLs are the first set's.
     OtherTtl {
         /// How many sets.
         count: usize,
@@ -212,7 +212,7 @@ pub enum Fault {
         total: usize,
         /// The type of the first of them.
         rtype: u16,
-        /// Its TTL, or that of its signature, in seconds.
+        /// Its TTL, or its signature's, in seconds.
         ttl: u32,
         /// The one that was signed.
         original: u32,

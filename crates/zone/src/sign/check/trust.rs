@@ -14,7 +14,7 @@ const OLD: [u8; 2] = [5, 7];
 /// Digests of DS records that are known (RFC 8624 §3.3).
 const DIGESTS: [u8; 3] = [1, 2, 4];
 
-/// A zone of a set, and what was found out about its signatures.
+/// A zone of a set, and the findings about its signatures.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneChecked<'a> {
     /// Its name in wire format, in lower case.

@@ -10,7 +10,7 @@ use super::oddities::Oddities;
 use crate::finding::Finding;
 use crate::rtype;
 
-/// Makes the zone of what was gathered.
+/// Makes the zone from the gathered nodes and sets.
 pub(super) fn finish(mut builder: Builder<'_>) -> (Zone, Vec<Finding>) {
     let table = table(&builder);
     let negative_soa = negative_soa(&mut builder);
