@@ -290,7 +290,8 @@ fn clients_have_shares_of_transports_and_classes_a_policy_of_their_own() {
         replay(folder.path(), plain, &[&["--transport", "udp=50,tcp=20,dot=30", "--workers", "2"], options].concat());
     assert_eq!(again["queries"]["sent_by_transport"], typed["queries"]["sent_by_transport"], "workers change nothing");
     let page = std::fs::read_to_string(folder.path().join("run/report.html")).unwrap();
-    for curve in ["open", "TIME_WAIT", "new", "DoT, new connection", "TCP, open connection"] {
+    let of_connections = ["client_connections_open", "client_tcp_time_wait", "client_connections_opened"];
+    for curve in of_connections.into_iter().chain(["dot_fresh", "tcp_reused"]) {
         assert!(page.contains(&format!("\"of\":\"{curve}\"")), "the report has no curve `{curve}`");
     }
     let file = data("classes/mixed.toml");
