@@ -89,11 +89,11 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Figures that are not known of both, and why.
     pub unknown: Vec<String>,
-    /// Answers of B held against those of A, where both kept responses.
+    /// B's answers against A's, if both kept responses.
     pub answers: Option<Answers>,
 }
 
-/// Answers of one run held against those of another, query by query.
+/// The answers of one run against another's, query by query.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answers {
     /// B's answers against A's.

@@ -69,7 +69,7 @@ pub struct RunReport {
     pub summary: Summary,
     /// What was expected of the server.
     pub expect: Vec<Expectation>,
-    /// Whether the replay was faithful, and whether the server did what was expected.
+    /// Whether the replay was faithful, and whether the server met the expectations.
     pub verdict: Verdict,
     /// Doubts, each with a remedy; those about the server come first.
     pub warnings: Vec<Warning>,

@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// Pairs that are kept as points of a line at most, evenly chosen.
 pub const MAX_POINTS: usize = 20_000;
 
-/// A study: what was asked for, and a line for each server and transport. It is `ratio.json`, and what `ratio --json` prints.
+/// A study: its settings, and a line for each server and transport. `ratio.json` has it, and `ratio --json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
     format: &'static str,
@@ -233,7 +233,7 @@ impl Study {
 }
 
 impl Line {
-    /// The figures of a server's pairs over UDP and another transport. `replay` is what was unfaithful about the run that made them.
+    /// The figures of a server's pairs over UDP and another transport. `replay` has the failed checks of the run that made them.
     pub fn new(server: String, transport: Transport, pairs: &[Pair], replay: Vec<String>) -> Self {
         let mut line = figures::line(server, transport, pairs);
         line.replay = replay;

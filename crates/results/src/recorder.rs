@@ -37,7 +37,7 @@ pub struct Recorder<S> {
 }
 
 impl<S: Serialize> Recorder<S> {
-    /// Makes the run directory and writes a first `run.json` that says the run is running. `spec` is what was asked for; it is only kept.
+    /// Makes the run directory and writes a first `run.json` that says the run is running. `spec` is the run's specification; it is only kept.
     ///
     /// With `force` an older run in `dir` is replaced: only files that a run writes are removed.
     ///

@@ -74,7 +74,7 @@ pub fn unite<S: Serialize>(
             let of_part = RunDir::new(&directory);
             let report = of_part.read::<serde_json::Value>()?.report;
             adopt(&of_part, &whole, shards)?;
-            // Others have played the rest of what was taken over; of one that ended by itself the rest is counted as lost.
+            // Other agents have played the rest of a share that was taken over; the rest of a share whose agent ended by itself counts as lost.
             let is_ended =
                 report.state != State::Complete && share.replaced_by.is_none() && share.ended_early.is_none();
             end.interrupted |= is_ended;

@@ -1,4 +1,4 @@
-//! The two verdicts: was the replay faithful, and did the server do what was expected? And doubts, with what to do.
+//! The two verdicts: was the replay faithful, and did the server meet the expectations? And doubts, with their remedies.
 
 mod advice;
 mod bottleneck;

@@ -162,7 +162,7 @@ fn queries_of(found: &[(Query, Transaction)]) -> VecDeque<Query> {
     found.iter().map(|(query, _)| query.clone()).collect()
 }
 
-/// The queries with their expected answers: those recorded, or those of the reference server, which is queried first.
+/// The queries with their expected answers: the recorded ones, or the reference server's, which is queried first.
 fn expected(
     found: Vec<(Query, Transaction)>,
     plan: &Plan,

@@ -48,7 +48,7 @@ pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
     }
 }
 
-/// Keys told elsewhere: what was asked, and what of whom.
+/// Keys that a report shows elsewhere: the queries, and the servers.
 const NO_SETTINGS: [&str; 4] = ["version", "trace", "server", "class"];
 
 /// The keys that are not the defaults; files of rules by their names.

@@ -40,7 +40,7 @@ pub enum Choice {
 /// What is known of a key besides its name, type, default and help.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// The name where it is not that of the field.
+    /// The name if it differs from the field's.
     pub name: &'static str,
     /// A second name in files; empty for none.
     pub alias: &'static str,
@@ -197,13 +197,13 @@ pub(crate) fn word(value: &Value) -> Result<String, String> {
     }
 }
 
-/// The names of all keys of a specification, those of the connection policy included.
+/// The names of all keys of a specification, including the connection policy's.
 pub(crate) fn names() -> Vec<String> {
     let own = KEYS.iter().map(Key::name).chain(["version", "class"]);
     own.chain(policy::KEYS.iter().map(|key| key.name)).map(str::to_owned).collect()
 }
 
-/// The keys as rows of a table in Markdown: those of runs, and those of the connection policy.
+/// The keys as rows of a table in Markdown: first the runs', then the connection policy's.
 pub fn table() -> String {
     let mut rows = "| key | what it says | default |\n|---|---|---|\n".to_owned();
     let mut row = |names: &str, what: &str, default: &str| rows += &format!("| {names} | {what} | {default} |\n");

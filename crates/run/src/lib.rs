@@ -103,7 +103,7 @@ pub fn check_output(output: &Path, replace: bool) -> Result<(), ResultsError> {
 /// The specification of an earlier run.
 ///
 /// # Errors
-/// The directory is not that of a run, or was written by a version that kept no specification.
+/// The directory is not a run directory, or was written by a version that kept no specification.
 pub fn read_spec(run: &Path) -> Result<RunSpec, ResultsError> {
     read_document::<RunSpec>(run).map(|document| document.spec)
 }

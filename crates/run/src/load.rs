@@ -58,7 +58,7 @@ pub fn expected_ns(options: &FeedOptions) -> Option<i64> {
         return plan.until;
     }
     if is_small(options) && options.passes.is_none_or(|passes| passes == Passes::ONCE) && plan.until.is_none() {
-        // What is wrong with the trace is told by whoever replays it.
+        // The replay itself reports faults of the trace.
         return count(options).ok()?.span_ns;
     }
     let stopped = match plan.timing {

@@ -106,7 +106,7 @@ fn in_namespace(spec: &RunSpec) -> Result<NetworkPath, RunError> {
     }))
 }
 
-/// The addresses of clients without sockets: their own, or those of a pool.
+/// The addresses of clients without sockets: their own, or a pool's.
 ///
 /// # Errors
 /// Each client should have a socket.

@@ -45,7 +45,7 @@ fn check(option: &str, targets: &Targets, allowed: &[Cidr]) -> Result<Vec<Socket
     Ok(public)
 }
 
-/// Whether a block allows load to an address. Many hosts get what is sent to a group: only a block of groups means it.
+/// Whether a block allows load to an address. Many hosts receive packets to a multicast group: only a block of groups allows them.
 fn is_allowed(block: &Cidr, address: IpAddr) -> bool {
     block.contains(address) && (!is_group(address) || is_group(block.first()))
 }

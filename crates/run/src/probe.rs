@@ -1,4 +1,4 @@
-//! Asks each server one question over each transport before a run, and says in one line what is wrong there.
+//! Asks each server one question over each transport before a run, and reports a fault in one line.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::model::AnswersCompared;
 /// Why a query was not compared, as keys of the summary.
 const REASONS: [&str; 3] = ["not_sent", "interrupted", "no_reference"];
 
-/// Queries by how their answers compare, and in what they differ.
+/// Queries by the result of the comparison of their answers, and by the differing part.
 #[derive(Default)]
 pub struct Comparison {
     answers: [u64; Answer::ALL.len()],

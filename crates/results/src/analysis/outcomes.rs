@@ -36,7 +36,7 @@ pub struct Outcomes {
     answers: Vec<u64>,
     /// By the time of sending, for each of `codes` and for all others.
     by_code: Vec<Vec<u64>>,
-    /// By the time of sending; what was not sent by when it was due.
+    /// By the time of sending; queries that were not sent by when they were due.
     without: [Vec<u64>; FATES.len()],
     octets: [Vec<u64>; DIRECTIONS.len()],
     bars: Vec<u64>,

@@ -9,7 +9,7 @@ use super::sampled::{Sampled, Series, growth, rates};
 use super::usage::states;
 use crate::telemetry::{Figure, Side};
 
-/// Totals are drawn as rates over at least this long, in nanoseconds: what ended children used is told in ticks of 10 ms.
+/// Totals are drawn as rates over at least this long, in nanoseconds: the kernel counts the time of ended children in ticks of 10 ms.
 const APART: i64 = 500_000_000;
 
 /// Whose, and what.

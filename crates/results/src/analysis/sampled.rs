@@ -1,4 +1,4 @@
-//! The samples of a run by figure, and what they say of a time between two moments.
+//! The samples of a run by figure, and their growth or peak between two moments.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -40,7 +40,7 @@ impl Distribution for Censored {
     }
 }
 
-/// A stretch of neighbouring slots of time and what is in it.
+/// A stretch of neighbouring slots of time and its content.
 #[derive(Clone, Debug, Default)]
 pub struct Slice<D> {
     /// Its first slot.

@@ -30,13 +30,13 @@ pub const MAX_WINDOWS: usize = 864_000;
 pub struct Timeline {
     first: i64,
     span: i64,
-    /// Queries due at one moment have no order but that of their sending.
+    /// Queries due at one moment have no order but their sending's.
     is_by_sending: bool,
     /// Lateness of the first query sent.
     pub first_error: Option<i64>,
     /// Lateness against the schedule.
     pub errors: Spread,
-    /// Lateness less that of the query before.
+    /// Lateness minus the previous query's.
     pub gap_errors: Spread,
     previous_error: i64,
     /// Gaps between due times.
@@ -126,7 +126,7 @@ impl Timeline {
         }
     }
 
-    /// Adds rows sorted by due time, later than those of any call before.
+    /// Adds rows sorted by due time, later than the rows of any call before.
     pub fn add(&mut self, rows: &[Row]) {
         rows.iter().for_each(|row| self.add_row(row));
         self.add_sent_gaps(rows);
@@ -197,7 +197,7 @@ impl Timeline {
         self.last_answer = self.last_answer.max(row.answered);
     }
 
-    /// Joins slices for the percentile of this number; what is wide enough for it goes on to the next.
+    /// Joins slices for the percentile of this number; slices wide enough for it go on to the next.
     fn add_latency_slice(&mut self, percentile: usize, slice: Slice<Censored>) {
         if let Some(whole) = self.latency_slices.get_mut(percentile).and_then(|slices| slices.add(slice)) {
             self.draw_latency(percentile, whole);
@@ -350,7 +350,7 @@ impl Windows {
     }
 }
 
-/// Adds one to the count at `window`; what is before the first counts there, what is absurdly late not at all.
+/// Adds one to the count at `window`; earlier than the first counts there, absurdly late not at all.
 fn bump(counts: &mut Vec<u64>, window: i64) {
     add(counts, window, 1);
 }

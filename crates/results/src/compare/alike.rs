@@ -1,4 +1,4 @@
-//! Whether two sides were asked the same in the same way: what differs besides what was chosen to.
+//! Whether two sides were asked the same in the same way: the differences beyond the chosen ones.
 
 use super::{Pair, Side};
 use crate::model::RunReport;
@@ -6,7 +6,7 @@ use crate::model::RunReport;
 /// How a key is read of a run.
 type Key = (&'static str, fn(&RunReport) -> String);
 
-/// What runs that are compared should have in common. Keys are those of a specification where it has them.
+/// The settings that compared runs should have in common. Keys are a specification's if it has them.
 const KEYS: [Key; 14] = [
     ("trace", |run| format!("{} from {}", run.config.trace.join(" "), run.trace_first)),
     ("queries", |run| run.summary.queries.trace.map_or("unknown".to_owned(), |count| count.to_string())),

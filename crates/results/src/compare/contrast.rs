@@ -48,7 +48,7 @@ impl Contrast {
         Self::of(&[values], &[1.0], resolution)
     }
 
-    /// The mean of `b` less `factor` times that of `a` (Welch 1947).
+    /// The mean of `b` minus `factor` times the mean of `a` (Welch 1947).
     pub fn of_two(a: &[f64], b: &[f64], factor: f64, resolution: f64) -> Option<Self> {
         Self::of(&[b, a], &[1.0, -factor], resolution)
     }

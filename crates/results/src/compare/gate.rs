@@ -10,7 +10,7 @@ use crate::expect::{Bound, Expectation, Quantity, Relation};
 
 /// The probability with which any gate of several may be told to be broken that is not.
 const WRONGLY_BROKEN: f64 = 0.01;
-/// The probability with which a gate may be told to hold that does not. All must hold, so that it is that of all of them at once.
+/// The probability with which a gate that does not hold may be reported as held. All must hold, so it is the probability for all at once.
 const WRONGLY_HELD: f64 = 0.05;
 
 /// What became of a gate.
@@ -113,7 +113,7 @@ impl<'a> Gate<'a> {
         Some(format!("{} is not known of {} ({side}): {reason}", self.keep.quantity, of.name))
     }
 
-    /// Why a figure that falls among unanswered queries in all runs of both has no ratio: it is only known to be above what was waited for.
+    /// Why a figure that falls among unanswered queries in all runs of both has no ratio: it is only known to be above the timeout.
     fn unanswered(&self) -> Option<String> {
         let is_so = |sample: &Sample| sample.unanswered > 0 && sample.unanswered == sample.values.len();
         (self.keep.is_relative() && is_so(&self.a) && is_so(&self.b))

@@ -85,9 +85,9 @@ pub struct Row {
     pub quantity: Quantity,
     /// Its unit.
     pub unit: &'static str,
-    /// Of what is compared against.
+    /// Of the side compared against.
     pub a: Estimate,
-    /// Of what is compared.
+    /// Of the side that is compared.
     pub b: Estimate,
     /// By how much it differs; `null` of fewer than two runs on a side, and where it falls among unanswered queries in all runs of both.
     pub change: Option<Change>,
@@ -177,7 +177,7 @@ pub fn row(family: Family, quantity: Quantity, a: &Sample, b: &Sample, interleav
         }
         _ => (Verdict::Undecided, Some((FEWEST - fewest.min(FEWEST)) as u32)),
     };
-    // Of figures of which is known only that they are above what was waited for there is no ratio.
+    // Figures that are only known to be above the timeout have no ratio.
     let change =
         contrast.filter(|_| !are_unanswered).map(|found| Change::of(a.scale, found.centre, found.interval(outside)));
     let noise_floor = floor.map(|floor| a.scale.back(floor));

@@ -1,4 +1,4 @@
-//! What was told of single runs, put together for whoever looks at several: warnings, and servers that did not do what was expected.
+//! Warnings and failed expectations of single runs, put together for comparisons and experiments.
 
 use crate::model::{RunReport, ServerVerdict};
 

@@ -4,19 +4,19 @@ use super::row::{Change, Row, Verdict};
 use crate::expect::Quantity;
 use crate::numbers::{fixed, in_bytes};
 
-/// A ratio from which on it is told as one.
+/// A difference from this ratio on is written as a ratio.
 const TOLD_AS_RATIO: f64 = 2.0;
 /// A ratio from which on the end of an interval is no longer told in figures, and so is its reciprocal; of an estimate that is beyond it,
 /// the next power of ten is.
 const TOO_WIDE: f64 = 10.0;
-/// How much an estimate may be rounded at most, so that a bound that is told in words is beyond it as it is told.
+/// How much an estimate may be rounded at most, so that a bound in words still lies beyond the rounded estimate.
 const ROUNDED: f64 = 1.01;
 /// Decimals of a small ratio at most.
 const MOST_DECIMALS: usize = 12;
-/// Half-widths in percent from which on both ends of an interval are told.
+/// Half-widths in percent from which on both ends of an interval are written.
 const WIDE: f64 = 50.0;
 
-/// The unit of a quantity as it is compared.
+/// The unit in which a quantity is compared.
 pub const fn unit(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Latency { .. } => "ms",

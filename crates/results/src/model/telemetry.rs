@@ -37,7 +37,7 @@ pub struct ReplayLoad {
     pub fed_late: u64,
 }
 
-/// What one side used from `from_s` to `to_s`. Totals are what was added in this time, peaks the highest of its samples.
+/// The resources that one side used from `from_s` to `to_s`. Totals are the growth in this time, peaks the highest of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SideUsage {

@@ -20,7 +20,7 @@ const MANY: f64 = 5.0;
 const MOST: f64 = 50.0;
 /// A loss of single packets slows so many times as many queries over TCP as it loses over UDP: there are more packets, each way.
 const LOSS_TIMES: f64 = 4.0;
-/// What comes so much later than what was before it has waited for an acknowledgement, as a share of the response time over UDP.
+/// A segment that comes so much later than the one before has waited for an acknowledgement; as a share of the response time over UDP.
 const HALF_A_ROUND_TRIP: f64 = 0.5;
 /// Distance of the quartiles above which there is no peak.
 const SPREAD: f64 = 0.6;
@@ -48,7 +48,7 @@ pub fn findings(line: &Line) -> Vec<Finding> {
         return only.into_iter().chain(rcodes(line)).collect();
     }
     let (tail, shape) = (tail(line), shape(line));
-    // Where that is explained, what is about the middle says nothing more.
+    // If that is explained, a finding about the median adds nothing.
     let is_explained = tail.is_some() || waits_for_acknowledgement(line);
     let shape = shape.filter(|shape| !is_explained || ["normal", "no_network"].contains(&shape.code));
     let found = [split(line), tail, shape, failing(line), closing(line), udp(line), truncated(line), rcodes(line)];

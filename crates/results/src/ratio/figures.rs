@@ -147,7 +147,7 @@ fn histogram(ratios: &[f64]) -> Vec<(f64, f64)> {
 fn parts(pairs: &[Pair]) -> BTreeMap<&'static str, Quantiles> {
     let answered = || pairs.iter().map(|pair| &pair.other).filter(|exchange| exchange.took.is_some());
     let first = |exchange: &Exchange| {
-        // From when the query could be written: what came before is told apart.
+        // From when the query could be written: the time before is reported apart.
         Some(exchange.took? - exchange.rest? - exchange.connect.unwrap_or(0) - exchange.handshake.unwrap_or(0))
     };
     let parts = [

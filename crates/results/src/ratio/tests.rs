@@ -210,7 +210,7 @@ fn without_a_network_ratios_say_nothing_of_round_trips() {
         |ratio: f64| move |_| Pair { udp: exchange(Some(0.05)), other: exchange(Some(0.05 * ratio)), ..pair(0, None) };
     assert_eq!(codes(&pairs(100, near(2.0))), ["no_network"]);
     assert_eq!(codes(&pairs(100, near(3.0))), ["no_network"]);
-    // What waits for seconds is told there, too.
+    // Answers that wait for seconds are reported there, too.
     let queued = |number: usize| if number.is_multiple_of(5) { slow_to_answer(number) } else { near(2.0)(number) };
     assert_eq!(codes(&pairs(100, queued)), ["accept_queue", "no_network"]);
 }

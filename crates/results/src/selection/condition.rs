@@ -169,7 +169,7 @@ fn value(name: &str, field: Field, token: &Token) -> Result<i64, BadExpr> {
     })
 }
 
-/// A duration in nanoseconds; `None` of what is no number at all.
+/// A duration in nanoseconds; `None` if it is no number at all.
 fn with_unit(text: &str, token: &Token) -> Result<Option<i64>, BadExpr> {
     match Span::with_unit(text) {
         Err(unit @ BadTime::Unit(_)) => Err(token.wrong(unit.to_string())),

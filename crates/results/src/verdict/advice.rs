@@ -127,7 +127,7 @@ pub fn doubts(summary: &Summary, analysis: &Analysis) -> Vec<Warning> {
     .collect()
 }
 
-/// The remedies of what occurred, each with its reason and how often; none for what was the user's will.
+/// The remedies of the observed faults, each with its reason and count; faults that the user asked for have none.
 fn remedies(occurred: &BTreeMap<String, u64>, table: &[(&str, &str)]) -> String {
     let mut order: Vec<(&String, &u64)> = occurred.iter().collect();
     order.sort_by_key(|&(_, count)| std::cmp::Reverse(count));

@@ -1,4 +1,4 @@
-//! Whether the client was the bottleneck: only what is known of it, each with what was seen and what to do.
+//! Whether the client was the bottleneck: only proven causes, each with its evidence and remedy.
 //!
 //! Processor time is no evidence: a worker of high precision spins. Evidence is that a worker had no rest while its queries became later
 //! and later, that answers were dropped at this end, that there were no ports or identifiers left, or that what is behind or before the workers

@@ -15,7 +15,7 @@ const MANY_ERRORS: f64 = 0.5;
 const HARDLY_ANY: f64 = 0.01;
 /// Response codes that are about the queried name, not about the server.
 const ABOUT_NAMES: [&str; 2] = ["NOERROR", "NXDOMAIN"];
-/// Least difference of two shares that is told.
+/// Least difference of two shares that gives a warning.
 const DIFFERENT: f64 = 0.01;
 /// Standard errors that a difference of shares must exceed besides: 99 of 100 that are none stay within.
 const STANDARD_ERRORS: f64 = 2.58;
@@ -38,7 +38,7 @@ pub fn nothing_answered(summary: &Summary) -> Option<Check> {
     })
 }
 
-/// Why nothing was answered, by what became of most queries.
+/// Why nothing was answered, by the most frequent outcome.
 fn likely_cause(summary: &Summary) -> &'static str {
     let queries = &summary.queries;
     let most = queries.failed_by_reason.iter().max_by_key(|&(_, count)| count);
