@@ -38,7 +38,7 @@ pub enum BadIp {
     Version,
     /// The header is cut, or shorter than a header can be.
     Header,
-    /// The stated length is less than that of the header, or the packet is cut within its extension headers.
+    /// The stated length is less than the header, or the packet is cut within its extension headers.
     Length,
     /// An extension header is cut, or there are too many.
     Extensions,

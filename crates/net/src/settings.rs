@@ -1,4 +1,4 @@
-//! The kernel settings of a namespace in which clients send from any address.
+//! Kernel settings of namespaces whose clients send from any address.
 
 use std::fs;
 

@@ -1,5 +1,4 @@
-//! The curves in which runs are held against one another: a row for each, from which follow the page of several runs, the page of an
-//! experiment, and what is exported of it.
+//! The curves that compare runs: a row for each, from which follow the page of several runs, the page of an experiment, and its exports.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -189,7 +188,7 @@ pub fn read_curves(dir: &Path) -> Result<Curves, ResultsError> {
     Ok(curves_of(&analysis.figures))
 }
 
-/// The rows whose curves pages show of runs of which some have connections, or a server that was watched.
+/// The rows that a page shows, by whether any of its runs has connections or a watched server.
 pub fn shown(connected: bool, watched: bool) -> Vec<RunCurve> {
     let has = |needs| match needs {
         Needs::Nothing => true,

@@ -10,7 +10,7 @@
 //!
 //! # Files
 //!
-//! `figures.rs` is the table of the figures of a run's page, `curves.rs` that of the curves in which runs are held against one another,
+//! `figures.rs` is the table of the figures of a run's page, `curves.rs` the table of the curves that compare runs,
 //! `axis.rs` what both draw them over. `page.rs` fills the template of a run's page with the parts in `page/` (`head.rs` what stands on top, `tables.rs`, `usage.rs`, `agents.rs`
 //! and `answers.rs` its tables, `settings.rs` what was asked for); `page/overlay.rs` is the page of several runs, and `rewrite.rs` writes
 //! pages of runs that ended before. `many.rs` gathers the cells of an experiment, `many/` shows them. `ratio.rs` and `ratio/` show the

@@ -78,7 +78,7 @@ impl Selection {
         &self.columns
     }
 
-    /// Passes on the cells of each selected row of a run, worker by worker in the order in which queries ended. Returns the damaged files,
+    /// Passes on the cells of each selected row of a run, worker by worker, in the order of the ends of queries. Returns the damaged files,
     /// whose rows are missing.
     ///
     /// # Errors

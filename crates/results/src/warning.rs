@@ -207,7 +207,7 @@ impl Warning {
     }
 }
 
-/// What was seen, and by which agent.
+/// The observation, with its agent if there is one.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.agent.iter().try_for_each(|agent| write!(f, "agent {agent}: "))?;

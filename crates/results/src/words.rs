@@ -1,4 +1,4 @@
-//! Words for the keys of `run.json`, and the order in which pages show them.
+//! Words for the keys of `run.json`, in the order of the pages.
 
 use std::collections::BTreeMap;
 

@@ -91,7 +91,7 @@ impl Network {
         })
     }
 
-    /// Whether the kernel reports timestamps of sent queries by socket, in the order in which these left.
+    /// Whether the kernel reports send times socket by socket, in sending order.
     pub const fn stamps_by_socket(&self) -> bool {
         matches!(self, Self::Sockets(_))
     }

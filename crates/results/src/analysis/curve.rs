@@ -1,4 +1,4 @@
-//! The curves of figures: the key by which programs tell them apart, and the legend that people read.
+//! The curves of figures, each with a key for programs and a legend for people.
 
 use ldplayer_core::{Answer, Transport};
 use serde::{Serialize, Serializer};

@@ -16,7 +16,7 @@ const MOST_DECIMALS: usize = 12;
 /// Half-widths in percent from which on both ends of an interval are written.
 const WIDE: f64 = 50.0;
 
-/// The unit in which a quantity is compared.
+/// The unit of a compared quantity.
 pub const fn unit(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Latency { .. } => "ms",
