@@ -15,7 +15,6 @@ mod responder;
 pub mod room;
 pub mod set;
 mod shared;
-mod signatures;
 mod sums;
 pub mod tcp;
 mod udp;

@@ -17,7 +17,6 @@ use ldplayer_zone::{Records, Zone};
 
 use super::index::{Index, Unreachable};
 use super::lame::Lame;
-use super::signatures;
 
 /// Suffixes of files in a zone set that are not zone files: keys, reports, configuration, notes.
 const OTHERS: [&str; 14] =
@@ -224,7 +223,7 @@ pub fn records(file: &Path, reading: Reading) -> Result<Records, SetError> {
 fn read(file: &Path, reading: Reading, now: i64) -> Result<(Zone, Vec<Finding>), SetError> {
     let records = records(file, reading)?;
     let (zone, mut findings) = Zone::from_records(&records)?;
-    findings.extend(signatures::finding(&records, now));
+    findings.extend(ldplayer_zone::signatures(&records, now));
     Ok((zone, findings))
 }
 
