@@ -14,12 +14,9 @@ const QUERIES: u64 = 400;
 
 /// A run of queries that are answered within 100 µs and a little, the slowest percent of them within `slowest_us`.
 fn run(dir: &Path, slowest_us: i64, transport: &str) {
-    let config = RunConfig {
-        trace: vec!["many.pcap".to_owned()],
-        transport: transport.to_owned(),
-        query_timeout_s: 5.0,
-        ..RunConfig::default()
-    };
+    let config = [("trace", "many.pcap"), ("transport", transport), ("query_timeout", "5s")]
+        .into_iter()
+        .fold(RunConfig::default(), |config, (key, value)| config.with(key, value));
     let setup = RunSetup { config, workers: 1, ..RunSetup::default() };
     let mut recorder = Recorder::create(dir, false, setup, json!({})).unwrap();
     let took = |at: u64| if at.is_multiple_of(50) { slowest_us * 1_000 } else { 100_000 + at as i64 * 10 };

@@ -16,7 +16,7 @@ fn report(arguments: &[&Path]) -> Output {
 
 /// A run of three queries, on time and answered, through a trace of `trace_queries`.
 fn run(dir: &Path, trace_queries: u64) {
-    let config = RunConfig { trace: vec!["three.pcap".to_owned()], ..RunConfig::default() };
+    let config = RunConfig::default().with("trace", "three.pcap");
     let setup = RunSetup { config, workers: 1, ..RunSetup::default() };
     let end = RunEnd { trace_queries, limits: VerdictLimits::HIGH, ..RunEnd::default() };
     let mut recorder = Recorder::create(dir, false, setup, json!({ "asked": "for" })).unwrap();

@@ -171,7 +171,8 @@ fn queries_go_to_the_servers_that_they_were_recorded_for() {
     let json = run_json(&run);
     let rcodes = &json["summary"]["rcodes"];
     assert_eq!((&rcodes["NXDOMAIN"], &rcodes["REFUSED"]), (&4.into(), &1.into()), "{rcodes} {}", stderr(&output));
-    assert_eq!(json["config"]["servers"], serde_json::json!(["recorded", "203.0.113.9=193.0.14.129"]));
+    let target = (&json["config"]["server"], &json["config"]["map"]);
+    assert_eq!(target, (&serde_json::json!(["recorded"]), &serde_json::json!(["203.0.113.9=193.0.14.129"])));
 
     let output = ldplayer(&["replay", text(&trace), "--server", "recorded", "-o", text(&run), "--force"]);
     let said = stderr(&output);

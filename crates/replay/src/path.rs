@@ -74,12 +74,12 @@ impl Packets {
 }
 
 impl NetworkPath {
-    /// The word of the command line.
-    pub const fn as_str(&self) -> &'static str {
+    /// The choice that gives it.
+    pub const fn choice(&self) -> PathChoice {
         match self {
-            Self::Sockets => PathChoice::Sockets.as_str(),
-            Self::Packets(Packets { sender: SenderKind::Packet, .. }) => PathChoice::Packets.as_str(),
-            Self::Packets(_) => PathChoice::PacketsXdp.as_str(),
+            Self::Sockets => PathChoice::Sockets,
+            Self::Packets(Packets { sender: SenderKind::Packet, .. }) => PathChoice::Packets,
+            Self::Packets(_) => PathChoice::PacketsXdp,
         }
     }
 

@@ -132,8 +132,9 @@ impl RunText<'_> {
     /// What was replayed and against what.
     pub fn asked(&self) -> String {
         let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
-        let trace = or(first_of(&self.0.config.trace), "a trace");
-        format!("{trace} → {}", or(self.0.config.servers.join(", "), "a server"))
+        let trace = or(first_of(&self.0.config.words("trace")), "a trace");
+        let servers = ["server", "map"].map(|key| self.0.config.words(key)).concat();
+        format!("{trace} → {}", or(servers.join(", "), "a server"))
     }
 
     /// The same, with the transports.
@@ -143,7 +144,7 @@ impl RunText<'_> {
         let mut used: Vec<(&str, u64)> = sent.iter().map(|(name, &count)| (name.as_str(), count)).collect();
         used.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         let used: Vec<&str> = used.into_iter().map(|(name, _)| words::transport(name)).collect();
-        let asked = words::transport(&self.0.config.transport).to_owned();
+        let asked = words::transport(&self.0.config.word("transport")).to_owned();
         format!("{} over {}", self.asked(), or(used.join(", "), or(asked, "nothing").as_str()))
     }
 

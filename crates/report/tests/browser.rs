@@ -396,8 +396,8 @@ fn words_of_the_user_cannot_become_markup() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     let mut setup = common::setup(1);
-    setup.config.trace = vec!["</script><script>console.error('inside')</script>".to_owned()];
-    setup.config.servers = vec!["<b id=bold>".to_owned()];
+    let config = setup.config.with("trace", "</script><script>console.error('inside')</script>");
+    setup.config = config.with("server", "<b id=bold>");
     let mut recorder = ldplayer_results::Recorder::create(&run, false, setup, common::SPEC).unwrap();
     recorder.record(0, &[common::outcome(0, 0)]).unwrap();
     common::finish(&run, recorder, common::end(1));

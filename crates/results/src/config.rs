@@ -1,118 +1,26 @@
 //! What was run and where: `config` and `environment` of `run.json`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use ldplayer_core::policy::{KEYS, Key, Scope, ValueKind};
-use ldplayer_core::{Policy, Transport};
+use ldplayer_core::Transport;
+use ldplayer_core::policy::{Key, Scope};
+use ldplayer_core::time::Span;
 use ldplayer_net::machine::Facts;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// The options of a run as they were resolved on this machine, and at its end as far as they were used.
+/// The configuration of a run as it was resolved on its machine, and at its end as far as it was used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunConfig {
     /// The program and its arguments.
     pub command_line: Vec<String>,
-    /// Inputs as the user named them.
-    pub trace: Vec<String>,
-    /// Files of rules that changed the queries.
-    pub rules: Vec<PathBuf>,
-    /// Servers asked, each with its port.
-    pub servers: Vec<String>,
-    /// When queries were due: `original`, `scaled:2`, `rate:1000`, `fast` and so on.
-    pub timing: String,
-    /// Seconds of the trace left out at its start.
-    pub start_s: f64,
-    /// Seconds of the trace after which the run ended.
-    pub stop_s: Option<f64>,
-    /// The transport of all queries, `as-recorded`, or `by-class` where the classes of clients say it.
-    pub transport: String,
-    /// The file of classes.
-    pub transport_shares: Option<PathBuf>,
-    /// Classes of clients; empty where all are alike.
-    pub classes: Vec<ClassConfig>,
-    /// How clients use connections.
-    pub connections: ConnectionConfig,
-    /// Port for DNS over TLS and QUIC; `null` where neither can be used.
-    pub tls_port: Option<u16>,
-    /// Port for DNS over HTTPS; `null` where it cannot be used.
-    pub doh_port: Option<u16>,
-    /// Addresses of the clients: `original`, `ports` or `pool:CIDR,…`.
-    pub sources: String,
-    /// How packets of clients reached the network: `sockets`, `packets` or `packets:xdp`.
-    pub path: String,
-    /// How long an answer was waited for, in seconds.
-    pub query_timeout_s: f64,
-    /// Number of workers.
-    pub workers: usize,
-    /// Cores that workers were pinned to.
-    pub cores: Vec<usize>,
-    /// `low`, `normal` or `high`.
-    pub precision: String,
-    /// Lateness in milliseconds from which on queries were not sent.
-    pub max_lag_ms: Option<f64>,
-    /// Queries outstanding at once in each worker of a run without times.
-    pub max_outstanding: Option<usize>,
-    /// Ports taken for DNS in captures.
-    pub ports: Vec<u16>,
-    /// Command of the server that was started.
-    pub start_server: Option<String>,
-    /// What answers were compared with: `recorded`, or the address of a server; `null` where they were not.
-    pub compare_answers: Option<String>,
-    /// What the comparison left out, beside what it always does.
-    pub compare_ignore: Vec<String>,
-    /// Whether responses were kept.
-    pub keep_responses: bool,
-    /// Seed of every random choice.
-    pub seed: u64,
     /// Keys of the specification that are not the defaults, with their values, but for trace and servers; `null` in runs of versions that
     /// did not say.
     pub changed: Option<BTreeMap<String, Value>>,
-}
-
-/// The connection policy that was used; the TLS settings are `null` if no encrypted transport was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UsedPolicy {
-    /// The policy.
-    pub policy: Policy,
-    /// Whether an encrypted transport was used.
-    pub with_tls: bool,
-}
-
-/// How clients use connections, and how TLS and HTTPS are spoken.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ConnectionConfig {
-    /// What is the same for all clients, unless their class says otherwise.
-    #[serde(flatten)]
-    pub policy: UsedPolicy,
-    /// File of trusted certificates.
-    pub tls_ca: Option<PathBuf>,
-    /// Whether any certificate was taken.
-    pub tls_insecure: bool,
-    /// Name asked for in place of the address.
-    pub tls_name: Option<String>,
-    /// `post` or `get`; `null` where no HTTPS was used.
-    pub doh_method: Option<String>,
-    /// Path of HTTPS requests; `null` where no HTTPS was used.
-    pub doh_path: Option<String>,
-}
-
-/// A class of clients.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ClassConfig {
-    /// Its name.
-    pub name: String,
-    /// Share of the clients that it was given, in percent.
-    pub share_percent: f64,
-    /// Its transport, or `as-recorded`.
-    pub transport: String,
-    /// How its clients use connections.
-    #[serde(flatten)]
-    pub policy: UsedPolicy,
+    /// Every key of a specification, with its value in the run; `null` where it had none.
+    #[serde(flatten, deserialize_with = "read_keys")]
+    pub keys: BTreeMap<String, Value>,
 }
 
 /// The machine of the run.
@@ -127,56 +35,143 @@ pub struct Environment {
 }
 
 impl RunConfig {
+    /// With this value of a key.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.keys.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The values of a key as text: one for each item of a list, none for `null`.
+    pub fn words(&self, key: &str) -> Vec<String> {
+        match self.keys.get(key) {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(items)) => items.iter().map(word).collect(),
+            Some(value) => vec![word(value)],
+        }
+    }
+
+    /// The value of a key as text; empty for `null`.
+    pub fn word(&self, key: &str) -> String {
+        self.words(key).join(", ")
+    }
+
     /// How long an answer was waited for, in nanoseconds.
     pub(crate) fn query_timeout_ns(&self) -> i64 {
-        (self.query_timeout_s * 1e9) as i64
+        self.word("query_timeout").parse().map_or(0, Span::ns)
     }
 
     /// Drops the settings of transports that no query used: nobody resumed a session in a run over UDP.
     pub(crate) fn keep_used(&mut self, sent_by_transport: &BTreeMap<String, u64>) {
-        let used = |wanted: fn(Transport) -> bool| {
-            let transports = sent_by_transport.iter().filter(|&(_, &sent)| sent > 0);
-            transports.filter_map(|(name, _)| name.parse().ok()).any(wanted)
+        let sent = sent_by_transport.iter().filter(|&(_, &sent)| sent > 0);
+        let used: Vec<Transport> = sent.filter_map(|(name, _)| name.parse().ok()).collect();
+        self.keys.iter_mut().filter(|(key, _)| !is_for(key, &used)).for_each(|(_, value)| *value = Value::Null);
+        let classes = self.keys.get_mut("class").and_then(Value::as_array_mut).into_iter().flatten();
+        for class in classes.filter_map(Value::as_object_mut) {
+            let own = class.get("transport").and_then(Value::as_str).and_then(|name| name.parse().ok());
+            let used = own.map_or_else(|| used.clone(), |transport| vec![transport]);
+            class.iter_mut().filter(|(key, _)| !is_for(key, &used)).for_each(|(_, value)| *value = Value::Null);
+        }
+    }
+}
+
+/// Whether a key means something for one of these transports, or for all.
+fn is_for(key: &str, used: &[Transport]) -> bool {
+    encrypted(key).is_none_or(|scope| used.iter().any(|transport| scope.includes(*transport)))
+}
+
+/// The encrypted transports that a key is for; `None` where it is for others, too. Names of keys of TLS and HTTPS that are not of the
+/// connection policy begin with `tls_` and `doh_`.
+fn encrypted(key: &str) -> Option<Scope> {
+    match Key::find(key) {
+        Some(key) => Some(key.scope).filter(|scope| !scope.includes(Transport::Udp) && !scope.includes(Transport::Tcp)),
+        None if key.starts_with("tls_") => Some(Scope::Encrypted),
+        None if key.starts_with("doh_") => Some(Scope::Https),
+        None => None,
+    }
+}
+
+/// A value as text.
+pub fn word(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        // What is whole is read as such: a speed of 10, not of 10.0.
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(String::new, |number| number.to_string())
+        }
+        Value::Null => "—".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Names of keys in runs of versions up to 0.2, which also had units in names and the connection policy in a table.
+const EARLIER: [(&str, &str); 3] = [("servers", "server"), ("ports", "capture_port"), ("classes", "class")];
+
+fn read_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    let mut keys = BTreeMap::<String, Value>::deserialize(deserializer)?;
+    if let Some(Value::Object(policy)) = keys.remove("connections") {
+        keys.extend(policy);
+    }
+    Ok(keys.into_iter().map(|(name, value)| renamed(name, value)).collect())
+}
+
+fn renamed(name: String, value: Value) -> (String, Value) {
+    if let Some((_, now)) = EARLIER.iter().find(|(earlier, _)| *earlier == name) {
+        return ((*now).to_owned(), value);
+    }
+    let unit = ["ms", "s"].into_iter().find_map(|unit| Some((name.strip_suffix(unit)?.strip_suffix('_')?, unit)));
+    match (unit, &value) {
+        (Some(("start", _)), Value::Number(number)) if number.as_f64() == Some(0.0) => {
+            ("start".to_owned(), Value::Null)
+        }
+        (Some((name, unit)), Value::Number(_)) => (name.to_owned(), format!("{}{unit}", word(&value)).into()),
+        (Some((name, _)), Value::Null) => (name.to_owned(), value),
+        _ => (name, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_configuration_of_an_earlier_version_is_read_with_the_keys_of_now() {
+        let earlier = json!({
+            "command_line": ["ldplayer"], "servers": ["192.0.2.1:53"], "timing": "fast", "start_s": 0.0, "stop_s": null,
+            "query_timeout_s": 2.5, "max_lag_ms": 500.0, "connections": {"idle_timeout_s": 20.0, "resumption": null},
+            "tls_port": null, "changed": {"timing": "fast"},
+        });
+        let read: RunConfig = serde_json::from_value(earlier).unwrap();
+        let now = json!({
+            "command_line": ["ldplayer"], "server": ["192.0.2.1:53"], "timing": "fast", "start": null, "stop": null,
+            "query_timeout": "2.5s", "max_lag": "500ms", "idle_timeout": "20s", "resumption": null, "tls_port": null,
+            "changed": {"timing": "fast"},
+        });
+        assert_eq!(serde_json::to_value(&read).unwrap(), now);
+        assert_eq!(read.query_timeout_ns(), 2_500_000_000);
+        assert_eq!(serde_json::from_value::<RunConfig>(now).unwrap(), read);
+    }
+
+    #[test]
+    fn settings_of_transports_that_no_query_used_are_dropped() {
+        let class = |name: &str| json!({"name": name, "transport": name, "resumption": true, "pipeline": 3});
+        let config = ["tls_ca", "doh_path", "resumption", "tls_version", "nagle"]
+            .iter()
+            .fold(RunConfig::default(), |config, key| config.with(key, "given"))
+            .with("class", vec![class("udp"), class("dot")]);
+        let left = |sent: &[&str]| {
+            let mut config = config.clone();
+            config.keep_used(&sent.iter().map(|name| ((*name).to_owned(), 1)).collect());
+            let given = config.keys.iter().filter(|(_, value)| *value == "given").map(|(key, _)| key.clone());
+            (given.collect::<Vec<_>>().join(" "), config.keys["class"].clone())
         };
-        if !used(Transport::is_https) {
-            (self.doh_port, self.connections.doh_method, self.connections.doh_path) = (None, None, None);
-        }
-        if !used(Transport::is_encrypted) {
-            self.tls_port = None;
-            let classes = self.classes.iter_mut().map(|class| &mut class.policy);
-            classes.chain([&mut self.connections.policy]).for_each(|policy| policy.with_tls = false);
-        }
-        let plain = |class: &&mut ClassConfig| class.transport.parse().is_ok_and(|of: Transport| !of.is_encrypted());
-        self.classes.iter_mut().filter(plain).for_each(|class| class.policy.with_tls = false);
-    }
-}
-
-/// Whether run.json has `null` for a policy key when no query used TLS. It keeps the handshake timeout.
-fn is_of_tls(key: &Key) -> bool {
-    matches!(key.scope, Scope::Encrypted | Scope::TlsOverTcp) && !matches!(key.kind, ValueKind::Span { .. })
-}
-
-impl UsedPolicy {
-    /// A policy of which nothing is left out.
-    pub const fn all(policy: Policy) -> Self {
-        Self { policy, with_tls: true }
-    }
-}
-
-impl Serialize for UsedPolicy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut keys = serde_json::to_value(self.policy).map_err(serde::ser::Error::custom)?;
-        KEYS.iter().filter(|key| !self.with_tls && is_of_tls(key)).for_each(|key| keys[key.name] = Value::Null);
-        keys.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for UsedPolicy {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let keys = serde_json::Map::deserialize(deserializer)?;
-        let is_told = |key: &Key| is_of_tls(key) && keys.get(key.name).is_some_and(|value| !value.is_null());
-        let with_tls = KEYS.iter().any(is_told);
-        let policy = serde_json::from_value(Value::Object(keys)).map_err(serde::de::Error::custom)?;
-        Ok(Self { policy, with_tls })
+        assert_eq!(left(&["udp", "dot"]).0, "nagle resumption tls_ca tls_version");
+        assert_eq!(left(&["doh3"]).0, "doh_path nagle resumption tls_ca");
+        assert_eq!(left(&["udp"]).0, "nagle");
+        let classes = left(&["udp", "dot"]).1;
+        assert_eq!((&classes[0]["resumption"], &classes[0]["pipeline"]), (&Value::Null, &json!(3)));
+        assert_eq!(classes[1]["resumption"], true);
     }
 }

@@ -86,7 +86,7 @@ mod warning;
 pub mod words;
 
 pub use analysis::{Analysis, figures, needed};
-pub use config::{ClassConfig, ConnectionConfig, Environment, RunConfig, UsedPolicy};
+pub use config::{Environment, RunConfig, word};
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 pub use limits::{TimingLimits, VerdictLimits};

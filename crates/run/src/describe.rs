@@ -2,50 +2,79 @@
 
 use std::collections::BTreeMap;
 
-use ldplayer_core::policy::Key;
-use ldplayer_core::{Policy, Transport};
+use ldplayer_core::Policy;
+use ldplayer_core::policy::{self, Key};
 use ldplayer_replay::Targets;
-use ldplayer_results::{ClassConfig, ConnectionConfig, RunConfig, UsedPolicy};
-use serde_json::Value;
+use ldplayer_results::RunConfig;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::classes;
-use crate::keys::RunSpec;
+use crate::keys::{KEYS, RunSpec};
 use crate::resolve::Plan;
+use crate::words::Server;
 
-/// The options as resolved on this machine, with the trace's name and the command line from the caller.
-pub fn config(spec: &RunSpec, plan: &Plan) -> RunConfig {
-    let (settings, feed) = (&plan.settings, &plan.feed);
+/// Every key with its value on this machine, with the trace's name and the command line from the caller.
+pub fn config(spec: &RunSpec, plan: &Plan, command_line: Vec<String>, trace: Vec<String>) -> RunConfig {
+    let resolved = RunSpec { trace, ..resolved(spec, plan) };
+    let keys = KEYS.iter().map(|key| (key.name().to_owned(), key.value(&resolved).unwrap_or_default()));
+    let mut config = RunConfig { command_line, changed: changed(spec), keys: keys.collect() };
+    config.keys.extend(keys_of(plan.settings.policy));
+    config.keys.extend(spec.rules.first().map(|_| ("rules".to_owned(), names_of_rules(spec))));
+    let without_effect = if plan.settings.fast { "max_lag" } else { "max_outstanding" };
+    let config = config.with(without_effect, Value::Null).with("class", classes(plan));
+    if plan.classes().is_empty() { config } else { config.with("transport", "by-class") }
+}
+
+/// The specification that gives the same run on this machine, and leaves nothing to it.
+fn resolved(spec: &RunSpec, plan: &Plan) -> RunSpec {
+    let settings = &plan.settings;
     let with_tls = |port: u16| settings.tls.as_ref().map(|_| port);
-    let all = feed.plan.transport.map_or("as-recorded", Transport::as_str);
-    RunConfig {
-        rules: spec.rules.iter().map(|rules| rules.file.clone()).collect(),
-        servers: servers(plan),
-        timing: feed.plan.timing.to_string(),
-        start_s: feed.plan.start as f64 / 1e9,
-        stop_s: feed.plan.stop.map(|stop| stop as f64 / 1e9),
-        transport: if feed.classes.is_empty() { all } else { "by-class" }.to_owned(),
-        transport_shares: spec.transport_shares.clone(),
-        classes: class_configs(plan),
-        connections: connections(spec, settings.policy),
+    RunSpec {
+        server: match &settings.targets {
+            Targets::Fixed(servers) => servers.iter().copied().map(Server::Address).collect(),
+            Targets::Recorded(_) => vec![Server::Recorded],
+        },
+        timing: spec.timing(),
+        rate: None,
+        speed: None,
+        sources: Some(settings.sources.clone()),
+        path: settings.path.choice(),
         tls_port: with_tls(settings.tls_port),
         doh_port: with_tls(settings.doh_port),
-        sources: settings.sources.to_string(),
-        path: settings.path.as_str().to_owned(),
-        query_timeout_s: settings.query_timeout as f64 / 1e9,
-        workers: settings.workers,
-        cores: settings.cores.clone(),
-        precision: settings.precision.as_str().to_owned(),
-        max_lag_ms: settings.max_lag.map(|lag| lag as f64 / 1e6),
-        max_outstanding: settings.fast.then_some(settings.window),
-        ports: spec.capture_port.clone(),
-        start_server: spec.start_server.clone(),
-        compare_answers: spec.compare_answers.as_ref().map(ToString::to_string),
-        compare_ignore: spec.compare_ignore.iter().map(ToString::to_string).collect(),
-        keep_responses: spec.keep_responses,
-        seed: settings.seed,
-        changed: changed(spec),
-        ..RunConfig::default()
+        workers: u16::try_from(settings.workers).ok(),
+        ..spec.clone()
     }
+}
+
+fn names_of_rules(spec: &RunSpec) -> Value {
+    spec.rules.iter().map(|rules| rules.file.display().to_string()).collect()
+}
+
+/// Each class with every key of its connection policy.
+fn classes(plan: &Plan) -> Vec<Value> {
+    let policies = classes::policies(plan.classes(), plan.settings.policy);
+    let class = plan.classes().iter().zip(policies).map(|(class, policy)| {
+        let mut keys = object(class);
+        keys.entry("transport").or_insert_with(|| "as-recorded".into());
+        keys.extend(keys_of(policy));
+        Value::Object(keys)
+    });
+    class.collect()
+}
+
+/// Every key of a connection policy.
+fn keys_of(policy: Policy) -> impl Iterator<Item = (String, Value)> {
+    // Its values are texts, numbers, true and false.
+    policy::KEYS
+        .iter()
+        .map(move |key| (key.name.to_owned(), serde_json::to_value(key.value(&policy)).unwrap_or_default()))
+}
+
+/// The keys of a table.
+fn object(table: &impl Serialize) -> Map<String, Value> {
+    // Tables of a specification have string keys only, which is all that could fail.
+    serde_json::to_value(table).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default()
 }
 
 /// Keys that a report shows elsewhere: the queries, and the servers.
@@ -53,49 +82,16 @@ const NO_SETTINGS: [&str; 4] = ["version", "trace", "server", "class"];
 
 /// The keys that are not the defaults; files of rules by their names.
 fn changed(spec: &RunSpec) -> Option<BTreeMap<String, Value>> {
-    let keys = |spec: &RunSpec| serde_json::to_value(spec).ok()?.as_object().cloned();
-    let (own, default) = (keys(spec)?, keys(&RunSpec::default())?);
-    let policy = spec.policy.over(Policy::default());
-    let is_default = |key: &Key| key.value(&policy).to_string() == key.default();
+    let (own, default) = (object(spec), object(&RunSpec::default()));
+    let used = spec.policy.over(Policy::default());
+    let is_default = |key: &Key| key.value(&used).to_string() == key.default();
     let is_told = |key: &str| !NO_SETTINGS.contains(&key) && !Key::find(key).is_some_and(is_default);
     let changed = own.into_iter().filter(|(key, value)| is_told(key) && default.get(key) != Some(value));
     let mut changed: BTreeMap<String, Value> = changed.collect();
     if let Some(rules) = changed.get_mut("rules") {
-        *rules = spec.rules.iter().map(|rules| rules.file.display().to_string()).collect::<Vec<_>>().into();
+        *rules = names_of_rules(spec);
     }
     Some(changed)
-}
-
-/// The servers as queried; `recorded`, with the mapping, if each query had its own.
-fn servers(plan: &Plan) -> Vec<String> {
-    match &plan.settings.targets {
-        Targets::Fixed(servers) => servers.iter().map(ToString::to_string).collect(),
-        Targets::Recorded(map) => {
-            ["recorded".to_owned()].into_iter().chain(map.iter().map(ToString::to_string)).collect()
-        }
-    }
-}
-
-fn class_configs(plan: &Plan) -> Vec<ClassConfig> {
-    let policies = classes::policies(plan.classes(), plan.settings.policy);
-    let config = plan.classes().iter().zip(policies).map(|(class, policy)| ClassConfig {
-        name: class.name.clone(),
-        share_percent: class.share.part() * 100.0,
-        transport: class.transport.map_or("as-recorded", Transport::as_str).to_owned(),
-        policy: UsedPolicy::all(policy),
-    });
-    config.collect()
-}
-
-fn connections(spec: &RunSpec, policy: Policy) -> ConnectionConfig {
-    ConnectionConfig {
-        policy: UsedPolicy::all(policy),
-        tls_ca: spec.tls_ca.clone(),
-        tls_insecure: spec.tls_insecure,
-        tls_name: spec.tls_name.clone(),
-        doh_method: Some(spec.doh_method.as_str().to_owned()),
-        doh_path: Some(spec.doh_path.clone()),
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use ldplayer_net::watched::{CGROUPS, Unit, Watched};
 use ldplayer_replay::{Drain, Ended, LinkError, Monitor, RunStart, Targets};
 use ldplayer_report::metrics::{Latencies, Listener};
 use ldplayer_report::write_page;
-use ldplayer_results::{Document, Environment, RESPONSES, Recorded, Recorder, RunConfig, RunEnd, RunSetup, Warning};
+use ldplayer_results::{Document, Environment, RESPONSES, Recorded, Recorder, RunEnd, RunSetup, Warning};
 use ldplayer_workload::PlanFeed;
 use ldplayer_workload::mutate::RuleAccount;
 
@@ -187,7 +187,7 @@ impl Prepared {
         } = self;
         let awake = (plan.settings.precision == Precision::High).then(Awake::ask);
         let setup = RunSetup {
-            config: RunConfig { command_line, trace, ..describe::config(&spec, &plan) },
+            config: describe::config(&spec, &plan, command_line, trace),
             environment: environment(awake.as_ref()),
             started: TraceTime(clock::realtime_ns()),
             workers: plan.settings.workers,

@@ -8,7 +8,7 @@ use ldplayer_core::{Query, TraceTime};
 use ldplayer_net::clock;
 use ldplayer_replay::Monitor;
 use ldplayer_report::metrics::Listener;
-use ldplayer_results::{Environment, RESPONSES, Recorder, RunConfig, RunEnd, RunSetup};
+use ldplayer_results::{Environment, RESPONSES, Recorder, RunEnd, RunSetup};
 use ldplayer_workload::{PlanFeed, Timing, WorkloadError};
 
 use crate::again::Disagreements;
@@ -107,7 +107,7 @@ impl Whole {
     ) -> Result<Recorder<RunSpec>, RunError> {
         let trace = self.trace.clone();
         let setup = RunSetup {
-            config: RunConfig { command_line, trace, ..describe::config(&self.spec, &self.plan) },
+            config: describe::config(&self.spec, &self.plan, command_line, trace),
             environment: Environment { machine: ldplayer_net::machine::facts(), ..Environment::default() },
             started: TraceTime(clock::realtime_ns()),
             workers: 0,

@@ -1,4 +1,4 @@
-//! Policies in files: overrides as maps of the keys set, whole policies with units in their key names.
+//! Policies in files: maps of the keys that are set.
 
 use std::fmt;
 
@@ -6,9 +6,8 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-use super::{BadValue, KEYS, Key, Policy, PolicyOverrides, Value};
+use super::{BadValue, KEYS, Key, PolicyOverrides, Value};
 use crate::text;
-use crate::time::NS_PER_S;
 
 impl PolicyOverrides {
     /// Sets a key to a value in its text form.
@@ -79,60 +78,10 @@ impl Serialize for Value {
     }
 }
 
-/// Every key in the form of run.json: durations in seconds under names that end in `_s`, no limit as null.
-impl Serialize for Policy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(KEYS.len()))?;
-        for key in KEYS {
-            match key.value(self) {
-                Value::Span(ns) => {
-                    map.serialize_entry(&seconds(key.name), &(ns as f64 / NS_PER_S as f64))?;
-                }
-                Value::Count(u32::MAX) => map.serialize_entry(key.name, &None::<u32>)?,
-                value => map.serialize_entry(key.name, &value)?,
-            }
-        }
-        map.end()
-    }
-}
-
-/// The reverse of [`Policy`]'s serialization; keys that are missing have their default.
-impl<'de> Deserialize<'de> for Policy {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(AllKeys)
-    }
-}
-
-struct AllKeys;
-
-impl<'de> Visitor<'de> for AllKeys {
-    type Value = Policy;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of connection policy keys")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policy, A::Error> {
-        let mut overrides = PolicyOverrides::default();
-        while let Some(name) = map.next_key::<String>()? {
-            let value = map.next_value::<Option<Text>>()?;
-            let name = name.strip_suffix("_s").unwrap_or(&name);
-            // A newer version may tell more than this one knows.
-            let (Some(key), Some(Text(text))) = (Key::find(name), value) else { continue };
-            overrides.set(key, &text).map_err(|error| A::Error::custom(format_args!("`{name}`: {error}")))?;
-        }
-        Ok(overrides.over(Policy::default()))
-    }
-}
-
-fn seconds(name: &str) -> String {
-    format!("{name}_s")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::TlsVersion;
+    use crate::policy::{Policy, TlsVersion};
 
     fn some() -> PolicyOverrides {
         PolicyOverrides {
@@ -150,17 +99,6 @@ mod tests {
         let text = serde_json::to_string(&some()).unwrap();
         assert_eq!(text, r#"{"idle_timeout":"1.5s","pipeline":3,"nagle":true,"tls_version":"1.2","padding":0}"#);
         assert_eq!(serde_json::from_str::<PolicyOverrides>(&text).unwrap(), some());
-    }
-
-    #[test]
-    fn a_policy_is_read_back_from_run_json() {
-        let policy = PolicyOverrides { queries_per_connection: Some(7), ..some() }.over(Policy::default());
-        let text = serde_json::to_string(&policy).unwrap();
-        assert!(text.contains(r#""idle_timeout_s":1.5,"queries_per_connection":7"#), "{text}");
-        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), policy);
-        let text = serde_json::to_string(&Policy::default()).unwrap();
-        assert!(text.contains(r#""queries_per_connection":null"#), "{text}");
-        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), Policy::default());
     }
 
     #[test]

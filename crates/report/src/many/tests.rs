@@ -8,7 +8,7 @@ fn run(p99: f64) -> RunReport {
     run.summary.latency_ms.from_sent = Tail { queries: 100, p50: Some(p99 / 4.0), p99: Some(p99), ..Tail::default() };
     (run.summary.queries.sent, run.summary.queries.answered) = (100, 99);
     run.summary.telemetry.server = Some(SideUsage { cpu_us_per_query: Some(20.0), ..SideUsage::default() });
-    run.config.query_timeout_s = 5.0;
+    run.config = run.config.with("query_timeout", "5s");
     run
 }
 

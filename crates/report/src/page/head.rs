@@ -82,7 +82,7 @@ impl About {
             none if none.is_empty() && config.changed.is_some() => "default settings".to_owned(),
             // Of an earlier version it is not known which are the defaults.
             none if none.is_empty() => {
-                format!("timing {}, transport {}, sources {}", config.timing, config.transport, config.sources)
+                ["timing", "transport", "sources"].map(|key| format!("{key} {}", config.word(key))).join(", ")
             }
             changed => changed,
         };

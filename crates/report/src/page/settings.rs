@@ -4,7 +4,7 @@ use ldplayer_core::policy::{Key, ValueKind};
 use serde::Serialize;
 use serde_json::Value;
 
-use ldplayer_results::RunReport;
+use ldplayer_results::{RunReport, word};
 
 /// The settings of a run.
 #[derive(Serialize)]
@@ -61,8 +61,8 @@ pub fn option(key: &str, value: &Value) -> String {
 pub fn told(value: &Value) -> String {
     match value {
         Value::Bool(on) => (if *on { "on" } else { "off" }).to_owned(),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
-        value => plain(value),
+        Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(","),
+        value => word(value),
     }
 }
 
@@ -82,21 +82,9 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
         Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
             items.iter().enumerate().for_each(|(at, item)| flatten(&below(&at.to_string()), item, lines));
         }
-        Array(items) => lines.push((path.to_owned(), items.iter().map(plain).collect::<Vec<_>>().join(" "))),
+        Array(items) => lines.push((path.to_owned(), items.iter().map(word).collect::<Vec<_>>().join(" "))),
         Null if path.is_empty() => {}
-        String(_) | Null | Bool(_) | Number(_) => lines.push((path.to_owned(), plain(value))),
-    }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        // What is whole is read as such: a speed of 10, not of 10.0.
-        Value::Number(number) if number.is_f64() => {
-            number.as_f64().map_or_else(String::new, |number| number.to_string())
-        }
-        Value::Null => "—".to_owned(),
-        other => other.to_string(),
+        String(_) | Null | Bool(_) | Number(_) => lines.push((path.to_owned(), word(value))),
     }
 }
 

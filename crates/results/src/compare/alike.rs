@@ -1,24 +1,41 @@
 //! Whether two sides were asked the same in the same way: the differences beyond the chosen ones.
 
+use ldplayer_core::policy;
+use serde_json::Value;
+
 use super::{Pair, Side};
+use crate::config;
 use crate::model::RunReport;
 
-/// How a key is read of a run.
-type Key = (&'static str, fn(&RunReport) -> String);
-
-/// The settings that compared runs should have in common. Keys are a specification's if it has them.
-const KEYS: [Key; 14] = [
-    ("trace", |run| format!("{} from {}", run.config.trace.join(" "), run.trace_first)),
+/// The keys of a specification that compared runs should have in common, beside the trace and the connection policy.
+const KEYS: [&str; 18] = [
+    "rules",
+    "timing",
+    "for",
+    "loop",
+    "clients",
+    "start",
+    "stop",
+    "transport",
+    "class",
+    "sources",
+    "path",
+    "rtt",
+    "jitter",
+    "loss",
+    "bandwidth",
+    "query_timeout",
+    "workers",
+    "precision",
+];
+/// Keys that are resolved to the value of another one.
+const RESOLVED: [(&str, &str); 4] =
+    [("rate", "timing"), ("speed", "timing"), ("transport_shares", "transport"), ("transport_shares", "class")];
+/// What is read of a run besides its keys.
+type Fact = (&'static str, fn(&RunReport) -> String);
+const FACTS: [Fact; 5] = [
+    ("trace", |run| format!("{} from {}", run.config.words("trace").join(" "), run.trace_first)),
     ("queries", |run| run.summary.queries.trace.map_or("unknown".to_owned(), |count| count.to_string())),
-    ("rules", |run| format!("{:?}", run.config.rules)),
-    ("timing", |run| run.config.timing.clone()),
-    ("start and stop", |run| format!("{} s to {:?}", run.config.start_s, run.config.stop_s)),
-    ("transport", |run| run.config.transport.clone()),
-    ("sources", |run| run.config.sources.clone()),
-    ("query_timeout", |run| format!("{} s", run.config.query_timeout_s)),
-    ("connections", |run| format!("{:?}", run.config.connections.policy.policy)),
-    ("workers", |run| run.config.workers.to_string()),
-    ("precision", |run| run.config.precision.clone()),
     ("host", |run| run.environment.machine.host.clone()),
     ("cpu", |run| run.environment.machine.cpu.clone()),
     ("kernel", |run| run.environment.machine.kernel.clone()),
@@ -28,27 +45,43 @@ const SHOWN: usize = 120;
 
 /// A line for each key that differs, or that differs among the runs of a side.
 pub fn warnings(pair: &Pair) -> Vec<String> {
-    let differs = |(key, read): &Key| {
-        if pair.chosen.iter().any(|chosen| chosen == key || (is_policy(chosen) && *key == "connections")) {
-            return None;
-        }
-        let (a, b) = (values(&pair.a, *read), values(&pair.b, *read));
-        let are_alike = a == b && a.len() <= 1;
-        (!are_alike && !a.is_empty() && !b.is_empty())
-            .then(|| format!("not like with like: {key}: A has {}, B has {}", a.join(" and "), b.join(" and ")))
-    };
-    KEYS.iter().filter_map(differs).collect()
+    let facts = FACTS.iter().map(|(name, read)| (*name, values(pair, |run| Some(read(run)))));
+    let keys = KEYS.iter().map(|key| (*key, values(pair, |run| given(run, key))));
+    let policy = policy::KEYS.iter().map(|key| (key.name, values(pair, |run| used(run, key.name))));
+    facts.chain(keys).chain(policy).filter(|(key, _)| !is_chosen(pair, key)).filter_map(difference).collect()
 }
 
-/// Whether a key of a specification is one of how clients use connections.
-fn is_policy(key: &str) -> bool {
-    const OTHERS: [&str; 8] = ["server", "trace", "rules", "timing", "transport", "sources", "workers", "precision"];
-    !OTHERS.contains(&key)
+fn is_chosen(pair: &Pair, key: &str) -> bool {
+    let is = |chosen: &str| chosen == key || RESOLVED.contains(&(chosen, key));
+    pair.chosen.iter().any(|chosen| is(chosen))
 }
 
-fn values(side: &Side, read: fn(&RunReport) -> String) -> Vec<String> {
-    let mut values: Vec<String> = side.runs.iter().map(|(_, run)| read(run).chars().take(SHOWN).collect()).collect();
-    values.sort_unstable();
-    values.dedup();
-    values
+/// The value of a key; `None` where the run does not say it.
+fn given(run: &RunReport, key: &str) -> Option<String> {
+    Some(match run.config.keys.get(key)? {
+        Value::Null => "none".to_owned(),
+        value => config::word(value),
+    })
+}
+
+/// The same of a key of the connection policy; `None` also where no query used its transports.
+fn used(run: &RunReport, key: &str) -> Option<String> {
+    run.config.keys.get(key).filter(|value| !value.is_null()).map(config::word)
+}
+
+/// The different values of each side.
+fn values(pair: &Pair, read: impl Fn(&RunReport) -> Option<String>) -> [Vec<String>; 2] {
+    [&pair.a, &pair.b].map(|side: &Side| {
+        let shown = |text: String| text.chars().take(SHOWN).collect();
+        let mut values: Vec<String> = side.runs.iter().filter_map(|(_, run)| read(run).map(shown)).collect();
+        values.sort_unstable();
+        values.dedup();
+        values
+    })
+}
+
+fn difference((key, [a, b]): (&str, [Vec<String>; 2])) -> Option<String> {
+    let are_alike = a == b && a.len() <= 1;
+    (!are_alike && !a.is_empty() && !b.is_empty())
+        .then(|| format!("not like with like: {key}: A has {}, B has {}", a.join(" and "), b.join(" and ")))
 }

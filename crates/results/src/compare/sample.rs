@@ -90,7 +90,7 @@ impl Sample {
         let (numbers, values) = (Vec::new(), Vec::new());
         let mut sample = Self { scale, numbers, values, unanswered: 0, missing: 0, reason: None };
         for (number, report) in &side.runs {
-            let waited_ms = report.config.query_timeout_s * 1e3;
+            let waited_ms = report.config.query_timeout_ns() as f64 / 1e6;
             match quantity.measure(&report.summary).map(|found| found.figure()) {
                 Ok(figure) if figure.is_infinite() => sample.add(*number, waited_ms, true),
                 Ok(figure) => sample.add(*number, figure, false),

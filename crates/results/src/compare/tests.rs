@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use ldplayer_core::random::{draw, normal};
+use serde_json::Value;
 
 use super::contrast::Contrast;
 use super::*;
@@ -63,7 +64,7 @@ fn run(noise: &Noise, spread: f64, by: f64) -> RunReport {
         rss_peak_bytes: figure(5e7).map(|octets| octets as u64),
         ..SideUsage::default()
     });
-    let config = RunConfig { query_timeout_s: 5.0, ..RunConfig::default() };
+    let config = RunConfig::default().with("query_timeout", "5s");
     RunReport { summary, config, ..RunReport::default() }
 }
 
@@ -341,14 +342,21 @@ fn runs_that_are_not_alike_are_told_with_the_key() {
     let noise = Noise::new(15);
     let mut pair = pair(&noise, 3, 0.01, 1.0);
     assert_eq!(compare(&pair).warnings, Vec::<String>::new());
-    pair.b.runs.iter_mut().for_each(|(_, run)| {
-        run.config.transport = "tcp".to_owned();
-        run.config.timing = "rate:5".to_owned();
-    });
-    let warnings = compare(&pair).warnings;
-    assert!(warnings.len() == 2 && warnings[0].contains("timing: A has , B has rate:5"), "{warnings:?}");
-    pair.chosen = vec!["transport".to_owned(), "timing".to_owned()];
+    configure(&mut pair.a, &[("transport", "udp".into()), ("for", Value::Null), ("resumption", Value::Null)]);
+    configure(&mut pair.b, &[("transport", "tcp".into()), ("for", "5s".into()), ("resumption", true.into())]);
+    // Of the timing of A nothing is known.
+    configure(&mut pair.b, &[("timing", "rate:5".into())]);
+    let told = ["for: A has none, B has 5s", "transport: A has udp, B has tcp"]
+        .map(|key| format!("not like with like: {key}"));
+    assert_eq!(compare(&pair).warnings, told);
+    configure(&mut pair.a, &[("timing", "rate:4".into())]);
+    pair.chosen = ["transport", "for", "rate"].map(str::to_owned).to_vec();
     assert_eq!(compare(&pair).warnings, Vec::<String>::new());
+}
+
+fn configure(side: &mut Side, keys: &[(&str, Value)]) {
+    let with = |config: RunConfig| keys.iter().fold(config, |config, (key, value)| config.with(key, value.clone()));
+    side.runs.iter_mut().for_each(|(_, run)| run.config = with(run.config.clone()));
 }
 
 #[test]

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use ldplayer_core::damage::Tally;
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Differs, Outcome, Policy, Reason, RunTime, Stalls, Status, TraceTime, Transport};
+use ldplayer_core::{Differs, Outcome, Reason, RunTime, Stalls, Status, TraceTime, Transport};
 use ldplayer_net::machine::Facts;
 use ldplayer_results::{
-    ConnectionConfig, Connections, Environment, Figure, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side,
-    TelemetrySample, UsedPolicy, VerdictLimits, Warning, WarningCode,
+    Connections, Environment, Figure, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side, TelemetrySample,
+    VerdictLimits, Warning, WarningCode,
 };
+use serde_json::json;
 
 /// What the runs are asked for as.
 pub const SPEC: &str = "a spec";
@@ -210,26 +211,29 @@ pub fn end_connected(queries: u64, seconds: i64) -> RunEnd {
     RunEnd { telemetry, connections: Some(connections), ..end(queries) }
 }
 
+fn config() -> RunConfig {
+    let command_line = ["ldplayer", "replay", "b-root.pcap.xz"].map(str::to_owned).to_vec();
+    [
+        ("trace", json!(["b-root.pcap.xz"])),
+        ("server", json!(["198.51.100.1:53"])),
+        ("timing", json!("original")),
+        ("transport", json!("as-recorded")),
+        ("queries_per_connection", json!(7)),
+        ("resumption", json!(true)),
+        ("tls_port", json!(853)),
+        ("sources", json!("original")),
+        ("query_timeout", json!("5s")),
+        ("precision", json!("high")),
+        ("seed", json!(42)),
+    ]
+    .into_iter()
+    .fold(RunConfig { command_line, ..RunConfig::default() }, |config, (key, value)| config.with(key, value))
+}
+
 /// A set-up with something to show in every table.
 pub fn setup(workers: usize) -> RunSetup {
     RunSetup {
-        config: RunConfig {
-            command_line: ["ldplayer", "replay", "b-root.pcap.xz"].map(str::to_owned).to_vec(),
-            trace: vec!["b-root.pcap.xz".to_owned()],
-            servers: vec!["198.51.100.1:53".to_owned()],
-            timing: "original".to_owned(),
-            transport: "as-recorded".to_owned(),
-            connections: ConnectionConfig {
-                policy: UsedPolicy::all(Policy { queries_per_connection: 7, ..Policy::default() }),
-                ..ConnectionConfig::default()
-            },
-            tls_port: Some(853),
-            sources: "original".to_owned(),
-            query_timeout_s: 5.0,
-            precision: "high".to_owned(),
-            seed: 42,
-            ..RunConfig::default()
-        },
+        config: config(),
         environment: Environment {
             machine: Facts { cores: 2, kernel: "6.18.0".to_owned(), ..Facts::default() },
             cpu_dma_latency: "0 us".to_owned(),
