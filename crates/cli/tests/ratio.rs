@@ -320,7 +320,7 @@ fn on_loopback_ratios_say_nothing_and_files_are_not_written_over() {
     assert!(said.contains("no_network") && said.contains("127.0.0.1:5300  tcp      60     60"), "{said}");
     let again = ask(&[]);
     let said = String::from_utf8(again.stderr).unwrap();
-    assert!(again.status.code() == Some(2) && said.contains("exists") && !said.contains("asking"), "{said}");
+    assert!(again.status.code() == Some(2) && said.contains("exists") && !said.contains("begins"), "{said}");
     assert_eq!(ask(&["--force"]).status.code(), Some(0));
 }
 
@@ -351,6 +351,18 @@ fn bad_input_is_told_in_a_line_before_anything_is_sent() {
     assert!(!Path::new(&place.path("study")).join("ratio.json").exists());
 }
 
+/// Its timeouts were told as those of a server that runs.
+#[test]
+fn a_server_that_ends_during_a_study_is_told() {
+    let place = Place::new();
+    let line = &place
+        .wired(&format!("timeout 3 {}", place.nsd("")), &["--rtt", FAR, "--pairs", "5", "--query-timeout", "1s"])[0];
+    let told = line["replay"][0].as_str().unwrap();
+    assert!(told.starts_with("server.start_server: ") && told.contains("124"), "{line}");
+    let study = std::fs::read_to_string(place.path("study/ratio.html")).unwrap();
+    assert!(study.contains("server.start_server: "));
+}
+
 #[test]
 fn an_interrupted_study_keeps_what_it_has() {
     let place = Place::new();
@@ -358,7 +370,7 @@ fn an_interrupted_study_keeps_what_it_has() {
     let mut command = place.command(&[SERVER, "--rtt", "20ms", "--start-server", &start, "--pairs", "2000"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(lines.by_ref().any(|line| line.unwrap().contains("asking 10.53.0.2:53")));
+    assert!(lines.by_ref().any(|line| line.unwrap().contains("10.53.0.2:53 ")));
     // What is not read would keep the server from writing.
     let rest = thread::spawn(move || lines.map_while(Result::ok).count());
     let has_rows = || std::fs::metadata(place.path("study/10.53.0.2-53/telemetry.parquet")).is_ok();

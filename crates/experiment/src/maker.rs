@@ -4,7 +4,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_net::clock;
 use ldplayer_results::{ResultsError, State};
@@ -40,7 +39,7 @@ pub(crate) fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<
 }
 
 /// The result of a run.
-type Ran = Result<FinishedRun, RunError>;
+pub(crate) type Ran = Result<FinishedRun, RunError>;
 
 /// Makes runs.
 pub(crate) struct Maker<'a> {
@@ -198,7 +197,7 @@ fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &
 }
 
 /// Makes a replay, here or on agents.
-fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
+pub(crate) fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>) -> Ran {
     let spec = RunSpec { allow_target: options.allow_target.clone(), ..spec };
     if let Some(replayer) = &options.replayer {
         // Processes can be watched on one host only, but agents send from others.
@@ -207,22 +206,14 @@ fn play(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>)
         return Ok(FinishedRun { document, rules: Vec::new() });
     }
     let prepared = prepare(spec)?;
-    prepared.resolved().for_each(|line| look.watcher.tell(&line));
-    if let [public @ .., last] = prepared.public_targets() {
-        let load = match prepared.load()? {
-            Some(load) => format!("up to {} ({} bytes)", counted(load.queries, "query", "queries"), load.octets),
-            None => "the queries of its input, as they come,".to_owned(),
-        };
-        let each = public.iter().chain([last]).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        look.watcher.tell(&format!("sending {load} to the public address {each}"));
-    }
-    prepared.execute(directory, false, options.command_line.clone(), look)
+    prepared.announcements()?.iter().for_each(|line| look.watcher.tell(line));
+    prepared.execute(directory, options.replace, options.command_line.clone(), look)
 }
 
 /// Passes the observer of an experiment on to a run.
-struct Look<'a> {
-    watcher: &'a mut dyn Watcher,
-    at: &'a Position,
+pub(crate) struct Look<'a> {
+    pub watcher: &'a mut dyn Watcher,
+    pub at: &'a Position,
 }
 
 impl Observer for Look<'_> {

@@ -11,7 +11,7 @@ use ldplayer_net::netns;
 use ldplayer_net::rights::NetError;
 use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::veth;
-use ldplayer_run::RunSpec;
+use ldplayer_run::{RunSpec, Server};
 
 use crate::stage::Stage;
 use crate::started::{Needs, Started};
@@ -53,11 +53,12 @@ pub(crate) fn make<T: Send>(
     logs: &Path,
     run: impl FnOnce(&RunEnvironment) -> T + Send,
 ) -> PlaceResult<T> {
-    let place = Place { stage, needs, logs, packets: spec.needs_link() };
+    let place = Place { stage, needs, spec, logs };
     match (&stage.link, stage.is_ours(), stage.resolves()) {
+        (Some(_), false, _) if spec.start_server.is_some() => place.wired(run),
         (_, false, _) => aside(|| Ok((run(&RunEnvironment::default()), None))),
         (None, true, false) => place.alone(run),
-        _ => place.wired(spec.seed, run),
+        _ => place.wired(run),
     }
 }
 
@@ -72,9 +73,8 @@ fn aside<T: Send>(work: impl FnOnce() -> PlaceResult<T> + Send) -> PlaceResult<T
 struct Place<'a> {
     stage: &'a Stage,
     needs: &'a Needs,
+    spec: &'a RunSpec,
     logs: &'a Path,
-    /// Whether clients are reached by frames.
-    packets: bool,
 }
 
 impl Place<'_> {
@@ -89,7 +89,7 @@ impl Place<'_> {
     /// A namespace, and the addresses of its servers. With a link for frames, these are documentation addresses: frames reach no
     /// loopback address of IPv6.
     fn enter(&self) -> Result<(netns::Testbed, [IpAddr; 2]), NetError> {
-        if self.packets {
+        if self.spec.needs_link() {
             let addresses =
                 [Ipv4Addr::new(203, 0, 113, 53).into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x53).into()];
             Ok((netns::Testbed::enter_with_link(veth::MTU)?, addresses))
@@ -99,8 +99,8 @@ impl Place<'_> {
     }
 
     /// On the hosts of a testbed: clients, the server and, for resolvers, the Internet.
-    fn wired<T: Send>(&self, seed: u64, run: impl FnOnce(&RunEnvironment) -> T + Send) -> PlaceResult<T> {
-        let mut plan = Plan { seed, ..Plan::default() };
+    fn wired<T: Send>(&self, run: impl FnOnce(&RunEnvironment) -> T + Send) -> PlaceResult<T> {
+        let mut plan = Plan { seed: self.spec.seed, ..Plan::default() };
         if let Some(link) = &self.stage.link {
             plan.paths = link.paths().map_err(PlaceError::Link)?;
         }
@@ -141,13 +141,28 @@ impl Place<'_> {
         run: impl FnOnce(&RunEnvironment) -> Result<T, PlaceError>,
     ) -> PlaceResult<T> {
         let ips: Vec<IpAddr> = ips.iter().copied().filter(|ip| ip.is_ipv4() || has_ipv6()).collect();
-        let name = self.stage.server.as_ref().map_or_else(String::new, |server| server.name.clone());
-        let failed = |source| PlaceError::Server { name, source };
-        let mut started = Started::start(self.stage, self.needs, &ips).map_err(failed)?;
-        let servers = ips.iter().map(|ip| SocketAddr::new(*ip, 53)).collect();
+        let (mut started, servers) = match (&self.stage.server, &self.spec.start_server) {
+            (None, Some(command)) => (self.start_command(command)?, Vec::new()),
+            (server, _) => {
+                let name = server.as_ref().map_or_else(String::new, |server| server.name.clone());
+                let failed = |source| PlaceError::Server { name, source };
+                let started = Started::start(self.stage, self.needs, &ips).map_err(failed)?;
+                (started, ips.iter().map(|ip| SocketAddr::new(*ip, 53)).collect())
+            }
+        };
         let made = run(&RunEnvironment { servers, watched: started.watched(self.stage) });
         let fallen = started.fallen();
         started.keep(self.logs);
         Ok((made?, fallen))
+    }
+
+    /// Starts the servers of the run's own command, which has their addresses.
+    fn start_command(&self, command: &str) -> Result<Started, PlaceError> {
+        let addresses = self.spec.server.iter().filter_map(|server| match server {
+            Server::Address(address) => Some(*address),
+            Server::Name { .. } | Server::Recorded => None,
+        });
+        Started::start_command(command, addresses)
+            .map_err(|source| PlaceError::Server { name: "start_server".to_owned(), source })
     }
 }

@@ -8,19 +8,23 @@ mod schedule;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::str::FromStr;
 
+use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
 use ldplayer_core::{TraceTime, Transport};
-use ldplayer_emulate::stock::{Output, Process, StockError};
-use ldplayer_emulate::testbed::{Plan as TestbedPlan, RESOLVER, Testbed, TestbedError};
+use ldplayer_emulate::stock::StockError;
+use ldplayer_emulate::testbed::{Plan as TestbedPlan, RESOLVER};
 use ldplayer_net::clock;
 use ldplayer_results::ratio::{About, Line, Study, read_pairs};
 use ldplayer_results::{ResultsError, State, words};
-use ldplayer_run::{BadServer, FinishedRun, Observer, Prepared, RunError, RunSpec, Server, TransportChoice, prepare};
+use ldplayer_run::{BadServer, FinishedRun, RunError, RunSpec, Server, TransportChoice};
 
-use crate::stage::Link;
+use crate::maker::{Look, play};
+use crate::place::{self, PlaceError};
+use crate::stage::{Link, Stage};
+use crate::started::Needs;
+use crate::watcher::{Options, Position, Watcher};
 
 /// Maximum number of queries per server, since the pairs are held in memory: half a gigabyte.
 pub const MAX_QUERIES: u64 = 2_000_000;
@@ -48,6 +52,13 @@ pub struct RatioPlan {
     pub base: RunSpec,
     /// A testbed with these round-trip times for the clients.
     pub wire: Option<Wired>,
+}
+
+impl RatioPlan {
+    /// Queries to each server.
+    fn queries(&self) -> u64 {
+        u64::from(self.clients) * u64::from(self.rounds) * (1 + self.transports.len() as u64)
+    }
 }
 
 /// A server and its name.
@@ -92,12 +103,6 @@ pub struct Wired {
     pub start_server: String,
 }
 
-/// Observes a study.
-pub trait RatioWatcher: Observer {
-    /// Called before the queries to a server are sent.
-    fn begin(&mut self, server: SocketAddr, prepared: &Prepared);
-}
-
 /// Why a study cannot be made; each is one line with a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum RatioError {
@@ -123,12 +128,21 @@ pub enum RatioError {
     /// The rows cannot be read back, or the study cannot be written.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// The testbed cannot be made.
-    #[error(transparent)]
-    Testbed(#[from] TestbedError),
     /// The server of the testbed does not start.
     #[error("--start-server: {0}")]
     Server(#[from] StockError),
+    /// The testbed cannot be made.
+    #[error("{0}")]
+    Place(String),
+}
+
+impl From<PlaceError> for RatioError {
+    fn from(error: PlaceError) -> Self {
+        match error {
+            PlaceError::Server { source, .. } => Self::Server(source),
+            other => Self::Place(other.to_string()),
+        }
+    }
 }
 
 impl RatioError {
@@ -136,7 +150,7 @@ impl RatioError {
     pub const fn is_of_environment(&self) -> bool {
         match self {
             Self::Run { source, .. } => source.is_of_environment(),
-            Self::Testbed(_) | Self::Server(_) => true,
+            Self::Place(_) | Self::Server(_) => true,
             Self::Plan(_) | Self::Output { .. } | Self::Results(_) => false,
         }
     }
@@ -151,7 +165,7 @@ pub struct FinishedStudy {
     pub is_interrupted: bool,
 }
 
-/// Makes a study: a run directory for each server, `ratio.json`, `ratio.html` and `ratio.svg`. With `replace`, an earlier study is
+/// Makes a study: a run directory for each server, `ratio.json`, `ratio.html` and `ratio.svg`. With `options.replace`, an earlier study is
 /// overwritten.
 ///
 /// If it needs a testbed and this process lacks the right to make namespaces, it enters a user namespace, for which it must be
@@ -162,29 +176,24 @@ pub struct FinishedStudy {
 pub fn make_ratio(
     plan: &RatioPlan,
     output: &Path,
-    replace: bool,
-    command_line: &[String],
-    watcher: &mut dyn RatioWatcher,
+    options: &Options,
+    watcher: &mut dyn Watcher,
 ) -> Result<FinishedStudy, RatioError> {
     check(plan)?;
     let servers = targets(&plan.servers)?;
-    let earlier = output.join(FIGURES);
-    if earlier.exists() && !replace {
+    if output.join(FIGURES).exists() && !options.replace {
         return Err(ResultsError::Exists(output.to_owned()).into());
     }
     if let Some(wire) = &plan.wire {
         check_wired(&servers, wire)?;
     }
     std::fs::create_dir_all(output).map_err(|source| RatioError::Output { path: output.to_owned(), source })?;
-    let maker = Maker { plan, output, replace, command_line };
+    let mut maker = Maker { plan, output, options, watcher };
     let started = TraceTime(clock::realtime_ns()).to_string();
-    let (lines, is_interrupted) = match &plan.wire {
-        None => maker.all(&servers, watcher)?,
-        Some(wire) => maker.wired(wire, &servers, watcher)?,
-    };
+    let (lines, is_interrupted) = maker.all(&servers)?;
     let about = About {
         started,
-        command_line: command_line.to_vec(),
+        command_line: options.command_line.clone(),
         zone: plan.zone.clone(),
         clients: plan.clients,
         rounds: plan.rounds,
@@ -207,10 +216,10 @@ fn check(plan: &RatioPlan) -> Result<(), RatioError> {
             "use 1 to {MAX_CLIENTS} --clients, at least one pair (--pairs), and an --interval above 0"
         ));
     }
-    let queries = u64::from(plan.clients) * u64::from(plan.rounds) * (1 + plan.transports.len() as u64);
-    if queries > MAX_QUERIES {
+    if plan.queries() > MAX_QUERIES {
         return bad(format!(
-            "too many queries per server: {queries}, the maximum is {MAX_QUERIES}; use fewer --clients or --pairs"
+            "too many queries per server: {}, the maximum is {MAX_QUERIES}; use fewer --clients or --pairs",
+            plan.queries()
         ));
     }
     if (1..plan.transports.len()).any(|place| plan.transports[..place].contains(&plan.transports[place])) {
@@ -274,21 +283,22 @@ type Lines = (Vec<Line>, bool);
 struct Maker<'a> {
     plan: &'a RatioPlan,
     output: &'a Path,
-    replace: bool,
-    command_line: &'a [String],
+    options: &'a Options,
+    watcher: &'a mut dyn Watcher,
 }
 
 impl Maker<'_> {
-    /// Queries the servers one after the other from this thread.
-    fn all(&self, servers: &[Target], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
+    /// Queries the servers one after the other.
+    fn all(&mut self, servers: &[Target]) -> Result<Lines, RatioError> {
         let mut lines = Vec::new();
-        for server in servers {
-            let (report, directory) = self.run(server.address, watcher)?;
-            let replay = unfaithful(&report);
+        for (place, server) in servers.iter().enumerate() {
+            let at = self.position(place, servers);
+            self.watcher.begin(&at);
+            let (report, doubts, directory) = self.run(server.address, &at)?;
             let mut pairs = read_pairs(&directory)?;
             for &transport in &self.plan.transports {
                 let pairs = pairs.remove(&transport).unwrap_or_default();
-                lines.push(Line::new(server.label(), transport, &pairs, replay.clone()));
+                lines.push(Line::new(server.label(), transport, &pairs, doubts.clone()));
             }
             if report.document.report.state == State::Interrupted {
                 return Ok((lines, true));
@@ -297,41 +307,37 @@ impl Maker<'_> {
         Ok((lines, false))
     }
 
-    /// Queries them from the clients of a testbed, with the servers started in it.
-    fn wired(&self, wire: &Wired, servers: &[Target], watcher: &mut dyn RatioWatcher) -> Result<Lines, RatioError> {
-        let paths = wire.link.paths().map_err(|error| RatioError::Plan(error.to_string()))?;
-        let testbed = Testbed::up(&TestbedPlan { seed: self.plan.base.seed, paths, ..TestbedPlan::default() })?;
-        let lines = testbed.run("resolver", || {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", &format!("exec {}", wire.start_server)]);
-            let mut process = Process::start(format!("`{}`", wire.start_server), &mut shell, Output::Stderr)?;
-            servers.iter().try_for_each(|server| process.wait_for(server.address))?;
-            testbed.run("clients", || self.all(servers, watcher))?
-        })?;
-        testbed.down()?;
-        lines
+    fn position(&self, place: usize, servers: &[Target]) -> Position {
+        let each_s = self.plan.interval.ns() as f64 / 1e9 * f64::from(self.plan.rounds);
+        let behind = servers.len() - place - 1;
+        Position {
+            number: place + 1,
+            of: Some(servers.len()),
+            cell: servers[place].label(),
+            what: counted(self.plan.queries(), "query", "queries"),
+            estimated_s: Some((each_s, each_s * behind as f64)),
+        }
     }
 
-    /// Makes the run of one server.
-    fn run(&self, server: SocketAddr, watcher: &mut dyn RatioWatcher) -> Result<(FinishedRun, PathBuf), RatioError> {
+    /// Makes the run of one server, and says what was unfaithful about it.
+    fn run(&mut self, server: SocketAddr, at: &Position) -> Result<(FinishedRun, Vec<String>, PathBuf), RatioError> {
         let name = server.to_string().replace(['[', ']'], "").replace(':', "-");
         let (directory, trace) = (self.output.join(&name), self.output.join(format!("{name}.tsv")));
         schedule::write(self.plan, server, &trace)
             .map_err(|source| RatioError::Output { path: trace.clone(), source })?;
-        let failed = |error| RatioError::Run { server, source: Box::new(error) };
-        let prepared = prepare(spec(self.plan, server, &trace)).map_err(failed)?;
-        watcher.begin(server, &prepared);
-        let made = prepared.execute(&directory, self.replace, self.command_line.to_vec(), &mut Passed(watcher));
-        Ok((made.map_err(failed)?, directory))
-    }
-}
-
-/// Passes the observer of a study on to a run.
-struct Passed<'a>(&'a mut dyn RatioWatcher);
-
-impl Observer for Passed<'_> {
-    fn look(&mut self, progress: &ldplayer_run::Progress) -> ldplayer_run::Wish {
-        self.0.look(progress)
+        let wire = self.plan.wire.as_ref();
+        let stage = Stage { link: wire.map(|wire| wire.link.clone()), ..Stage::default() };
+        let needs = Needs { ldplayer: self.options.ldplayer.clone(), ..Needs::default() };
+        let spec = spec(self.plan, server, &trace);
+        let whole = RunSpec { start_server: wire.map(|wire| wire.start_server.clone()), ..spec.clone() };
+        let mut look = Look { watcher: &mut *self.watcher, at };
+        let made = place::make(&stage, &needs, &whole, &directory, |found| {
+            play(RunSpec { watch_pid: found.watched, ..spec }, &directory, self.options, &mut look)
+        });
+        let (ran, fallen) = made?;
+        let report = ran.map_err(|source| RatioError::Run { server, source: Box::new(source) })?;
+        let doubts = fallen.into_iter().chain(unfaithful(&report)).collect();
+        Ok((report, doubts, directory))
     }
 }
 

@@ -23,7 +23,7 @@ const BEHIND: u16 = 5_300;
 const ASIDE: u16 = 5_399;
 
 /// What the servers of a run need.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
     /// The zones to serve, directly or in the emulated Internet.
     pub zones: Ready,
@@ -47,9 +47,7 @@ fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {
 impl Started {
     /// Starts the servers of a stage at these addresses, and returns when all of them answer.
     pub fn start(stage: &Stage, needs: &Needs, ips: &[IpAddr]) -> Result<Self, StockError> {
-        let scratch = tempfile::Builder::new().prefix("ldplayer-").tempdir();
-        let scratch = scratch.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })?;
-        let mut started = Self { processes: Vec::new(), scratch };
+        let mut started = Self { processes: Vec::new(), scratch: scratch()? };
         let Some(server) = &stage.server else { return Ok(started) };
         if let Some(backend) = &stage.backend {
             started.add(backend, needs, &at(ips, BEHIND), None, &[])?;
@@ -67,10 +65,18 @@ impl Started {
         Ok(started)
     }
 
+    /// Starts a command of the user's, and returns when it answers at these addresses. What it says is for the user.
+    pub fn start_command(command: &str, addresses: impl Iterator<Item = SocketAddr>) -> Result<Self, StockError> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec {command}")]);
+        let mut process = Process::start(format!("`{command}`"), &mut shell, Output::Stderr)?;
+        addresses.into_iter().try_for_each(|address| process.wait_for(address))?;
+        Ok(Self { processes: vec![("start_server".to_owned(), process)], scratch: scratch()? })
+    }
+
     /// Serves the zones on all addresses of this host, chosen by the address queried.
     pub fn start_internet(needs: &Needs, ip: IpAddr) -> Result<Self, StockError> {
-        let scratch = tempfile::Builder::new().prefix("ldplayer-").tempdir();
-        let scratch = scratch.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })?;
+        let scratch = scratch()?;
         let mut command = Command::new(&needs.ldplayer);
         command.arg("serve").arg(&needs.zones.directory);
         let log = Output::Log(scratch.path().join("internet.log"));
@@ -104,8 +110,8 @@ impl Started {
 
     /// The main process of the server under test; behind a TLS front, the backend's.
     pub fn watched(&self, stage: &Stage) -> Option<u32> {
-        let name = &stage.server.as_ref()?.name;
-        self.processes.iter().find(|(found, _)| found == name).map(|(_, process)| process.id())
+        let is_asked = |name: &str| stage.server.as_ref().is_none_or(|server| server.name == name);
+        self.processes.iter().find(|(name, _)| is_asked(name)).map(|(_, process)| process.id())
     }
 
     /// The log of a server that has exited.
@@ -125,6 +131,11 @@ impl Started {
             }
         }
     }
+}
+
+fn scratch() -> Result<TempDir, StockError> {
+    let scratch = tempfile::Builder::new().prefix("ldplayer-").tempdir();
+    scratch.map_err(|source| StockError::Scratch { directory: std::env::temp_dir(), source })
 }
 
 /// The settings of a server in its table.

@@ -44,6 +44,8 @@ pub struct Position {
 pub struct Options {
     /// This program, which also is a server.
     pub ldplayer: PathBuf,
+    /// Whether runs may replace earlier ones in their directories.
+    pub replace: bool,
     /// The command line, for the records of runs.
     pub command_line: Vec<String>,
     /// Address blocks outside this host that may be sent load. Those of the file do not count: it may be somebody else's.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ldplayer_core::damage::Flaw;
 use ldplayer_core::shard::Shards;
+use ldplayer_core::text::counted;
 use ldplayer_core::{Outcome, Query, RunTime, TraceTime};
 use ldplayer_net::awake::Awake;
 use ldplayer_net::clock;
@@ -141,14 +142,22 @@ pub fn prepare_share(spec: RunSpec, share: Share) -> Result<Prepared, RunError> 
 }
 
 impl Prepared {
-    /// The public addresses that will be queried.
-    pub fn public_targets(&self) -> &[SocketAddr] {
-        &self.public
-    }
-
-    /// The resolved names, with the addresses that will be queried.
-    pub fn resolved(&self) -> impl Iterator<Item = String> {
-        self.plan.resolved.iter().map(|(name, address)| format!("{name} is {address}"))
+    /// The resolved names, and the load for public addresses, to be said before the first packet.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub fn announcements(&self) -> Result<Vec<String>, RunError> {
+        let mut lines: Vec<String> =
+            self.plan.resolved.iter().map(|(name, address)| format!("{name} is {address}")).collect();
+        if self.public.is_empty() {
+            return Ok(lines);
+        }
+        let load = match self.load()? {
+            Some(load) => format!("up to {} ({} bytes)", counted(load.queries, "query", "queries"), load.octets),
+            None => "the queries of its input, as they come,".to_owned(),
+        };
+        lines.extend(self.public.iter().map(|server| format!("about to send {load} to the public address {server}")));
+        Ok(lines)
     }
 
     /// The load of the run, if the trace can be read twice and ends.

@@ -1,7 +1,7 @@
 //! `ldplayer experiment`: a matrix of runs from one file.
 
 mod print;
-mod screen;
+pub mod screen;
 mod searches;
 
 use std::io::{self, BufRead, IsTerminal};
@@ -102,6 +102,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let replayer = args.replayer()?;
     let options = Options {
         ldplayer,
+        replace: false,
         command_line: crate::arguments::given(),
         allow_target: args.allow_target.clone(),
         replayer,

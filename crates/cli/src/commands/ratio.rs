@@ -1,22 +1,22 @@
 //! `ldplayer ratio`: options make a study, its figures become a table.
 
-use std::net::SocketAddr;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use ldplayer_core::printable::Printable;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Cidr, TraceTime, Transport};
-use ldplayer_experiment::{FinishedStudy, Link, NamedServer, RatioError, RatioPlan, RatioWatcher, Wired, make_ratio};
+use ldplayer_experiment::{FinishedStudy, Link, NamedServer, Options, RatioError, RatioPlan, Wired, make_ratio};
 use ldplayer_link::{Loss, RttSource, Written};
 use ldplayer_net::clock;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_replay::Sources;
 use ldplayer_report::ratio::StudyText;
-use ldplayer_run::{Observer, Prepared, Progress as State, RunSpec, Wish};
+use ldplayer_run::RunSpec;
 
-use super::replay::announce;
-use super::replay::progress::{Progress, Show};
+use super::experiment::screen::{Screen, Shown};
 use crate::failure::Failure;
 use crate::printing;
 
@@ -113,11 +113,21 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let output = args.output();
-    let progress = Progress::new(if args.quiet { Show::Off } else { Show::Auto }).map_err(Failure::environment)?;
-    let mut watcher = Watcher { progress, is_quiet: args.quiet };
-    let command_line: Vec<String> = crate::arguments::given();
-    let made = make_ratio(&args.plan(), &output, args.force, &command_line, &mut watcher);
-    watcher.progress.end();
+    let shown = match args.quiet {
+        true => Shown::Off,
+        false if io::stderr().is_terminal() => Shown::Auto,
+        false => Shown::Plain,
+    };
+    let mut screen = Screen::new(shown).map_err(Failure::environment)?;
+    let options = Options {
+        ldplayer: std::env::current_exe().context("ratio: this program's own file")?,
+        replace: args.force,
+        command_line: crate::arguments::given(),
+        allow_target: args.allow_target.clone(),
+        replayer: None,
+    };
+    let made = make_ratio(&args.plan(), &output, &options, &mut screen);
+    screen.leave_line();
     let FinishedStudy { study, is_interrupted } = made.map_err(failure)?;
     if args.json {
         printing::json(&study)?;
@@ -156,7 +166,6 @@ impl Args {
             tls_insecure: self.tls_insecure,
             tls_name: self.tls_name.clone(),
             tls_port: self.tls_port,
-            allow_target: self.allow_target.clone(),
             seed: self.seed,
             ..RunSpec::default()
         }
@@ -166,32 +175,6 @@ impl Args {
     fn output(&self) -> PathBuf {
         let now = || TraceTime(clock::realtime_ns()).to_string().replace(':', "");
         self.output.clone().unwrap_or_else(|| PathBuf::from(format!("runs/ratio-{}", &now()[..TO_SECONDS])))
-    }
-}
-
-/// Announces the load, shows progress on a terminal, and passes signals on.
-struct Watcher {
-    progress: Progress,
-    is_quiet: bool,
-}
-
-impl Observer for Watcher {
-    fn wants_latencies(&self) -> bool {
-        self.progress.wants_latencies()
-    }
-
-    fn look(&mut self, progress: &State) -> Wish {
-        self.progress.look(progress)
-    }
-}
-
-impl RatioWatcher for Watcher {
-    fn begin(&mut self, server: SocketAddr, prepared: &Prepared) {
-        // A trace that cannot be read a second time fails in the run itself, which says so.
-        let _ = announce(prepared);
-        if !self.is_quiet {
-            tell!("ldplayer: asking {server}");
-        }
     }
 }
 

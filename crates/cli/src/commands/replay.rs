@@ -9,13 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ldplayer_core::text::counted;
 use ldplayer_net::signals::INTERRUPTED;
 use ldplayer_report::RunText;
 use ldplayer_results::{AgentShare, Document, State};
-use ldplayer_run::{
-    FinishedRun, Prepared, RunError, RunSpec, check_output, ineffective, ineffective_in_words, prepare,
-};
+use ldplayer_run::{FinishedRun, RunError, RunSpec, check_output, ineffective, ineffective_in_words, prepare};
 
 use crate::failure::{Failure, VERDICT_FAILED};
 use crate::printing::{self, file_url};
@@ -114,7 +111,7 @@ pub enum Printed {
 /// Makes the run in `output` and prints its report.
 pub fn execute(spec: RunSpec, output: &Path, force: bool, print: Print) -> Result<ExitCode, Failure> {
     let prepared = prepare(spec).map_err(failure)?;
-    announce(&prepared)?;
+    prepared.announcements().map_err(failure)?.iter().for_each(|line| tell!("ldplayer: {line}"));
     let mut progress = Progress::new(print.progress).map_err(Failure::environment)?;
     if print.probe {
         prepared.probe(&mut progress).iter().for_each(|line| tell!("ldplayer: {line}"));
@@ -157,22 +154,6 @@ fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result
         _ if document.report.verdict.passes() => ExitCode::SUCCESS,
         _ => ExitCode::from(VERDICT_FAILED),
     })
-}
-
-/// Before the first packet, reports resolved names and the load for public addresses.
-pub fn announce(prepared: &Prepared) -> Result<(), Failure> {
-    prepared.resolved().for_each(|line| tell!("ldplayer: {line}"));
-    if prepared.public_targets().is_empty() {
-        return Ok(());
-    }
-    let load = match prepared.load().map_err(failure)? {
-        Some(load) => format!("up to {} ({} bytes)", counted(load.queries, "query", "queries"), load.octets),
-        None => "the queries of its input, as they come,".to_owned(),
-    };
-    for server in prepared.public_targets() {
-        tell!("ldplayer: about to send {load} to the public address {server}");
-    }
-    Ok(())
 }
 
 /// The exit status of a run that could not be made.

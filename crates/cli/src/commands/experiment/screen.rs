@@ -69,7 +69,7 @@ impl Screen {
     }
 
     /// Leaves the line of progress.
-    fn leave_line(&self) {
+    pub fn leave_line(&self) {
         if self.shown == Shown::Auto {
             overwrite("");
         }
