@@ -3,9 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use ldplayer_emulate::stock::Kind;
 use ldplayer_net::namespace::Namespace;
+use ldplayer_net::pin;
 use serde_json::Value;
 
 /// Where the server of a namespace of its own listens.
@@ -213,4 +217,30 @@ fn a_client_that_cannot_keep_up_is_the_bottleneck() {
     let text =
         bottleneck(&json).unwrap_or_else(|| panic!("{}", json["summary"]["telemetry"]))["text"].as_str().unwrap();
     assert!(text.contains("worker 0 had no rest") && text.contains("became later"), "{text}");
+}
+
+/// The 99th percentile was ten times as long as without the neighbour, and the replay was called faithful.
+#[test]
+fn a_neighbour_on_the_servers_core_is_told_with_the_percentiles_that_it_can_have_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let core = *pin::allowed_cores().unwrap().last().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let neighbours = [(); 2].map(|()| {
+        let is_over = Arc::clone(&is_over);
+        thread::spawn(move || {
+            pin::pin_to(core).unwrap();
+            while !is_over.load(Ordering::Relaxed) {}
+        })
+    });
+    let command = format!("taskset -c {core} {}", nsd(folder.path()));
+    let load = ["--timing", "rate:2000", "--for", "3s", "--clients", "50"];
+    let json = replay(folder.path(), 100, &[&["--server", SERVER, "--start-server", &command], &load[..]].concat());
+    is_over.store(true, Ordering::Relaxed);
+    neighbours.into_iter().for_each(|neighbour| neighbour.join().unwrap());
+    let (verdict, wait) = (&json["verdict"], &json["summary"]["cpu_wait"]);
+    assert!(wait["server"]["share"].as_f64() > Some(0.01) && wait["others_cores"].as_f64() > Some(0.3), "{wait}");
+    let check = verdict["checks"].as_array().unwrap().iter().find(|check| check["name"] == "server_wait").unwrap();
+    assert!(check["ok"] == false && check["note"].as_str().unwrap().contains("it may have changed p99"), "{check}");
+    assert_eq!((&verdict["replay"], &verdict["ok"]), (&"disturbed".into(), &false.into()));
+    assert_eq!(json["summary"]["latency_ms"]["from_sent"]["good"]["p99"], false);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ldplayer_results::compare::{Pair, Side};
-use ldplayer_results::{ResultsError, RunReport, State, read_document, words};
+use ldplayer_results::{Origin, Quantile, Quantity, ResultsError, RunReport, State, read_document, words};
 use serde_json::Value;
 
 use crate::error::ExperimentError;
@@ -214,15 +214,31 @@ fn add(side: &mut Side, number: u32, name: &str, path: &Path, choice: &Choice) -
     let report: RunReport = read_document::<Value>(path)?.report;
     if report.state != State::Complete {
         side.left_out.push(format!("{name}: {}", report.state));
-    } else if !report.verdict.ok && !choice.with_unfaithful {
+        return Ok(());
+    }
+    if !report.verdict.ok && !choice.with_unfaithful {
         let failed = report.verdict.checks.iter().filter(|check| !check.ok).map(|check| words::check(&check.name));
         let failed = failed.collect::<Vec<_>>().join(", ");
-        side.left_out.push(format!("{name}: the replay was not faithful ({failed})"));
-    } else {
-        side.runs.push((number, report));
-        side.directories.push(path.to_owned());
+        let good: Vec<String> = latencies().filter(|one| report.is_good(*one)).map(|one| one.to_string()).collect();
+        if good.is_empty() || !report.is_late_only() {
+            side.left_out.push(format!("{name}: the replay was not faithful ({failed})"));
+            return Ok(());
+        }
+        side.partly.push(format!(
+            "{name} counts for {} only, since its replay was disturbed ({failed}); --with-unfaithful takes all",
+            good.join(", ")
+        ));
     }
+    side.is_strict = !choice.with_unfaithful;
+    side.runs.push((number, report));
+    side.directories.push(path.to_owned());
     Ok(())
+}
+
+/// The percentiles that carry a mark.
+fn latencies() -> impl Iterator<Item = Quantity> {
+    let percentiles = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
+    percentiles.into_iter().map(|quantile| Quantity::Latency { quantile, from: Origin::Sent })
 }
 
 /// The runs of a cell that count.

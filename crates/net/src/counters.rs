@@ -102,10 +102,23 @@ pub fn kernel_memory() -> KernelMemory {
     parse_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
 
+/// Nanoseconds in which some thread of the machine could have run and had no core (pressure stall information); `None` where the kernel
+/// does not count them.
+pub fn cpu_pressure_ns() -> Option<u64> {
+    parse_pressure(&fs::read_to_string("/proc/pressure/cpu").ok()?)
+}
+
 /// Bytes of the slabs of TCP sockets of all states of the machine; only root may read them, and a kernel may keep some in slabs of
 /// other names. The kernel goes through all slabs for that, for milliseconds in which it may let nothing else run on the core.
 pub fn tcp_slab_bytes() -> Option<u64> {
     tcp_slabs(&fs::read_to_string("/proc/slabinfo").ok()?)
+}
+
+/// The total in the line of `some`, in microseconds, as nanoseconds.
+fn parse_pressure(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    let total = line.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
+    total.parse::<u64>().ok()?.checked_mul(1_000)
 }
 
 impl Files {

@@ -63,6 +63,8 @@ fn is_hypervised(cpuinfo: &str) -> bool {
 pub struct CpuTimes {
     all: u64,
     stolen: u64,
+    /// In processes: user, nice and system.
+    busy: u64,
 }
 
 impl CpuTimes {
@@ -72,6 +74,11 @@ impl CpuTimes {
         let stolen = self.stolen.saturating_sub(earlier.stolen);
         if all == 0 { 0.0 } else { stolen as f64 / all as f64 }
     }
+
+    /// Seconds of all cores that processes of this machine used, without interrupts.
+    pub fn busy_s(&self) -> f64 {
+        self.busy as f64 / rustix::param::clock_ticks_per_second() as f64
+    }
 }
 
 /// Reads the CPU times (proc_stat(5): user nice system idle iowait irq softirq steal, guest time is part of user).
@@ -79,7 +86,7 @@ pub fn cpu_times() -> CpuTimes {
     let stat = read("/proc/stat");
     let line = stat.lines().next().and_then(|line| line.strip_prefix("cpu ")).unwrap_or("");
     let ticks: Vec<u64> = line.split_whitespace().take(8).map(number).collect();
-    CpuTimes { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
+    CpuTimes { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or(0), busy: ticks.iter().take(3).sum() }
 }
 
 /// The kernel's `struct ifreq`, as far as TUNSETIFF reads it: name and flags, in 40 octets.
@@ -145,7 +152,7 @@ mod tests {
 
     #[test]
     fn steal_is_a_share_of_all_time() {
-        let (before, after) = (CpuTimes { all: 100, stolen: 10 }, CpuTimes { all: 300, stolen: 60 });
+        let (before, after) = (CpuTimes { all: 100, stolen: 10, busy: 5 }, CpuTimes { all: 300, stolen: 60, busy: 9 });
         assert_eq!(after.steal_share_since(&before), 0.25);
         assert_eq!(after.steal_share_since(&after), 0.0);
     }

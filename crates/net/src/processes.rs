@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::namespace;
 use crate::process;
-use crate::usage::{self, Cost, ProcessStat, Storage, Switches};
+use crate::usage::{self, CoreWait, Cost, ProcessStat, Storage, Switches};
 use crate::watched::Watched;
 
 /// Maximum number of threads whose context switches are read for a sample; with more threads the figure is missing, since reading one takes
@@ -38,15 +38,23 @@ pub struct Processes {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     stat: ProcessStat,
-    threads: HashMap<u32, Switches>,
+    threads: HashMap<u32, Scheduled>,
     storage: Option<Storage>,
+}
+
+/// How the scheduler treated a thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scheduled {
+    switches: Switches,
+    /// `None` where the kernel does not count it.
+    wait: Option<CoreWait>,
 }
 
 /// What those used that ended, as far as no parent has it.
 #[derive(Debug, Default)]
 struct Gone {
     cost: Cost,
-    switches: Switches,
+    scheduled: Scheduled,
     storage: Storage,
 }
 
@@ -63,6 +71,8 @@ pub struct Usage {
     pub threads: u64,
     /// Context switches of their threads; `None` where there are too many threads to read.
     pub switches: Option<Switches>,
+    /// What their threads waited for cores; `None` as above, or where the kernel does not count it.
+    pub wait: Option<CoreWait>,
     /// What they moved from and to storage; `None` without the right to trace each.
     pub storage: Option<Storage>,
 }
@@ -107,7 +117,8 @@ impl Processes {
             rss_bytes: alive.clone().map(|seen| seen.stat.rss_bytes).sum(),
             processes,
             threads: alive.map(|seen| seen.stat.threads).sum(),
-            switches: (!self.too_many_threads).then(|| self.switches()),
+            switches: (!self.too_many_threads).then(|| self.scheduled().switches),
+            wait: self.scheduled().wait.filter(|_| !self.too_many_threads),
             storage: self.storage(),
         })
     }
@@ -170,7 +181,7 @@ impl Processes {
         let before: HashMap<u32, ProcessStat> = self.seen.iter().map(|(&pid, seen)| (pid, seen.stat)).collect();
         self.gone.cost = self.gone.cost + kept_by_nobody(&before, now);
         for (_, seen) in self.seen.extract_if(|pid, seen| has_ended(*pid, &seen.stat, now)) {
-            seen.threads.values().for_each(|switches| self.gone.switches.add(switches));
+            seen.threads.values().for_each(|scheduled| self.gone.scheduled.add(scheduled));
             let storage = seen.storage.unwrap_or_default();
             self.gone.storage.read_bytes += storage.read_bytes;
             self.gone.storage.write_bytes += storage.write_bytes;
@@ -180,17 +191,20 @@ impl Processes {
     fn look_at(&mut self, pid: u32, stat: ProcessStat) -> Seen {
         let before = self.seen.remove(&pid).unwrap_or_default();
         let threads = if self.too_many_threads { Vec::new() } else { usage::threads(pid) };
-        let read = |thread: u32| Some((thread, usage::switches(pid, thread)?));
-        let threads: HashMap<u32, Switches> = threads.into_iter().filter_map(read).collect();
+        let read = |thread: u32| {
+            let switches = usage::switches(pid, thread)?;
+            Some((thread, Scheduled { switches, wait: usage::core_wait(pid, thread) }))
+        };
+        let threads: HashMap<u32, Scheduled> = threads.into_iter().filter_map(read).collect();
         let ended = before.threads.iter().filter(|(thread, _)| !threads.contains_key(thread));
-        ended.for_each(|(_, switches)| self.gone.switches.add(switches));
+        ended.for_each(|(_, scheduled)| self.gone.scheduled.add(scheduled));
         // A zombie has no figures any more; its last ones still hold.
         Seen { stat, threads, storage: usage::storage(pid).or(before.storage.filter(|_| stat.is_zombie)) }
     }
 
-    fn switches(&self) -> Switches {
-        let mut sum = self.gone.switches;
-        self.seen.values().flat_map(|seen| seen.threads.values()).for_each(|switches| sum.add(switches));
+    fn scheduled(&self) -> Scheduled {
+        let mut sum = self.gone.scheduled;
+        self.seen.values().flat_map(|seen| seen.threads.values()).for_each(|scheduled| sum.add(scheduled));
         sum
     }
 
@@ -250,10 +264,14 @@ fn heir(pid: u32, before: &HashMap<u32, ProcessStat>, now: &HashMap<u32, Process
     None
 }
 
-impl Switches {
-    const fn add(&mut self, other: &Self) {
-        self.voluntary += other.voluntary;
-        self.involuntary += other.involuntary;
+impl Scheduled {
+    fn add(&mut self, other: &Self) {
+        self.switches.voluntary += other.switches.voluntary;
+        self.switches.involuntary += other.switches.involuntary;
+        self.wait = match (self.wait, other.wait) {
+            (Some(sum), Some(own)) => Some(sum + own),
+            (one, other) => one.or(other),
+        };
     }
 }
 

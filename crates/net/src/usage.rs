@@ -97,6 +97,33 @@ pub fn switches(pid: u32, thread: u32) -> Option<Switches> {
     parse_status(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok()?)
 }
 
+/// How the scheduler treated a thread, or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreWait {
+    /// Nanoseconds for which it could have run and had no core.
+    pub waited_ns: u64,
+    /// How often it got one.
+    pub runs: u64,
+}
+
+impl Add for CoreWait {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { waited_ns: self.waited_ns.saturating_add(other.waited_ns), runs: self.runs.saturating_add(other.runs) }
+    }
+}
+
+/// What a thread waited for cores so far; `None` where the kernel does not count it (`CONFIG_SCHED_INFO`). Reading takes some microseconds.
+pub fn core_wait(pid: u32, thread: u32) -> Option<CoreWait> {
+    parse_schedstat(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?)
+}
+
+/// The number of the calling thread.
+pub fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
 /// What a process moved from and to storage so far; `None` without the right to trace it, too.
 pub fn storage(pid: u32) -> Option<Storage> {
     parse_io(&fs::read_to_string(format!("/proc/{pid}/io")).ok()?)
@@ -133,6 +160,12 @@ fn parse_status(text: &str) -> Option<Switches> {
         voluntary: value(text, "voluntary_ctxt_switches:")?,
         involuntary: value(text, "nonvoluntary_ctxt_switches:")?,
     })
+}
+
+/// Time on a core, time waiting for one, and how often it ran (Documentation/scheduler/sched-stats.rst).
+fn parse_schedstat(text: &str) -> Option<CoreWait> {
+    let mut fields = text.split_whitespace().skip(1).map(str::parse);
+    Some(CoreWait { waited_ns: fields.next()?.ok()?, runs: fields.next()?.ok()? })
 }
 
 fn parse_io(text: &str) -> Option<Storage> {
@@ -211,6 +244,23 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_waits_for_its_core_where_another_has_it() {
+        assert_eq!(parse_schedstat("7 12 3\n"), Some(CoreWait { waited_ns: 12, runs: 3 }));
+        assert_eq!((parse_schedstat("7 12"), parse_schedstat("")), (None, None));
+        let (pid, core) = (std::process::id(), crate::pin::allowed_cores().unwrap()[0]);
+        let spin = move || {
+            crate::pin::pin_to(core).unwrap();
+            let begun = clock::thread_cpu_ns();
+            while clock::thread_cpu_ns() - begun < 50_000_000 {}
+            core_wait(pid, own_thread()).unwrap()
+        };
+        let threads = [(); 2].map(|()| std::thread::spawn(spin));
+        // Each needs 50 ms of one core; whoever is done first waited for some of the other's.
+        let waited = threads.map(|thread| thread.join().unwrap());
+        assert!((waited[0] + waited[1]).waited_ns > 25_000_000 && waited.iter().all(|one| one.runs > 0), "{waited:?}");
+    }
+
+    #[test]
     fn this_process_is_read_whole() {
         let pid = std::process::id();
         let own = stat(pid).unwrap();
@@ -229,6 +279,7 @@ mod tests {
             for text in [&text, &format!("1 (x) S {}", fields.join(" ")), &format!("Pss: {}", fields.join(" "))] {
                 parse_stat(text);
                 parse_status(text);
+                parse_schedstat(text);
                 parse_io(text);
                 parse_rollup(text);
             }

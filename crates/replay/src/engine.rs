@@ -337,8 +337,11 @@ fn work(
     }
     // A slack of one nanosecond instead of 50 µs makes every wake-up that much earlier; without it the run is only less precise.
     let _ = pin::set_timer_slack(1);
+    let gauge = &monitor.workers[number];
+    gauge.begin();
     let worker = Worker::new(number, shards, start.monotonic_ns, settings, monitor, links);
     let ended = worker.and_then(Worker::run);
+    gauge.end();
     if ended.is_err() {
         monitor.stop();
     }

@@ -1,7 +1,9 @@
 //! Observes and stops a replay from outside.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use ldplayer_net::usage::{self, CoreWait};
 
 use crate::counts::Counts;
 use crate::table::ConnectionCounts;
@@ -30,6 +32,10 @@ pub struct Gauge {
     connections: Mutex<ConnectionCounts>,
     /// The largest lateness since the previous hand-over, in nanoseconds.
     pub lag_ns: AtomicI64,
+    /// The worker's thread while it runs; 0 before and after.
+    thread: AtomicU32,
+    /// What it had waited for a core when that was last read.
+    core_wait: Mutex<Option<CoreWait>>,
 }
 
 impl Monitor {
@@ -82,7 +88,33 @@ impl Monitor {
     }
 }
 
+impl Monitor {
+    /// What the workers waited for cores so far; `None` where the kernel does not count it, or before they run.
+    pub fn core_wait(&self) -> Option<CoreWait> {
+        self.workers.iter().map(Gauge::core_wait).try_fold(CoreWait::default(), |sum, wait| Some(sum + wait?))
+    }
+}
+
 impl Gauge {
+    /// The calling thread becomes the worker.
+    pub(crate) fn begin(&self) {
+        self.thread.store(usage::own_thread(), Ordering::Relaxed);
+    }
+
+    /// The calling thread has worked.
+    pub(crate) fn end(&self) {
+        self.core_wait();
+        self.thread.store(0, Ordering::Relaxed);
+    }
+
+    fn core_wait(&self) -> Option<CoreWait> {
+        let mut known = self.core_wait.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = self.thread.load(Ordering::Relaxed);
+        let read = usage::core_wait(std::process::id(), thread).filter(|_| thread > 0);
+        *known = read.or(*known);
+        *known
+    }
+
     /// Publishes new counters.
     pub fn set(&self, counts: &Counts) {
         for (gauge, value) in [

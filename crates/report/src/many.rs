@@ -159,7 +159,11 @@ impl Overview {
                 keys: runs.keys.clone(),
                 runs: runs.side.runs.len(),
                 left_out: runs.side.left_out.clone(),
-                warnings: warned(&runs.side.runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
+                warnings: [
+                    warned(&runs.side.runs.iter().map(|(_, run)| run).collect::<Vec<_>>()),
+                    runs.side.partly.clone(),
+                ]
+                .concat(),
                 as_expected: (judged.iter().filter(|ok| **ok).count(), judged.len()),
             }
         };

@@ -6,7 +6,7 @@ use ldplayer_core::printable::Printable;
 
 use ldplayer_results::numbers::{counted, counts, counts_in_words, fixed, grouped, in_bytes, queries};
 use ldplayer_results::{
-    AgentShare, AnswersCompared, Check, LinkUse, RunReport, SideUsage, Spread, Tail, Warning, words,
+    AgentShare, AnswersCompared, Check, Fidelity, Good, LinkUse, RunReport, SideUsage, Spread, Tail, Warning, words,
 };
 
 /// What is known of a run, as text.
@@ -116,9 +116,10 @@ impl RunText<'_> {
             let figure = |check: &Check| check.value.split(" (").next().unwrap_or_default().to_owned();
             failed.map(|check| named(&words(&check.name), &figure(check))).collect::<Vec<_>>().join(", ")
         };
-        let replay = match self.0.verdict.ok {
-            true => "replay ok".to_owned(),
-            false => format!("replay FAILED ({})", failed(&self.0.verdict.checks, words::check)),
+        let replay = match self.0.verdict.fidelity() {
+            Fidelity::Faithful => "replay ok".to_owned(),
+            Fidelity::Harmless => "replay ok (late, harmless)".to_owned(),
+            Fidelity::Disturbed => format!("replay FAILED ({})", failed(&self.0.verdict.checks, words::check)),
         };
         match self.0.verdict.server.ok {
             None => format!("{replay} · server not judged"),
@@ -150,9 +151,13 @@ impl RunText<'_> {
 
     /// Both verdicts and every doubt, before any figure.
     fn write_verdicts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.verdict.ok {
-            true => writeln!(f, "replay     ok: faithful")?,
-            false => writeln!(f, "replay     FAILED: {}", failed(&self.0.verdict.checks, words::check))?,
+        let checks = &self.0.verdict.checks;
+        match self.0.verdict.fidelity() {
+            Fidelity::Faithful => writeln!(f, "replay     ok: faithful")?,
+            Fidelity::Harmless => {
+                writeln!(f, "replay     ok: late, harmless: {}", chosen(checks, words::check, |check| check.harmless))?;
+            }
+            Fidelity::Disturbed => writeln!(f, "replay     FAILED: {}", failed(checks, words::check))?,
         }
         match self.0.verdict.server.ok {
             None => writeln!(f, "server     not judged: nothing was expected of it (--expect)")?,
@@ -292,11 +297,16 @@ impl fmt::Display for AnswersText<'_> {
 
 /// The failed checks, each with its figure and its limit.
 fn failed(checks: &[Check], words: fn(&str) -> String) -> String {
-    let failed = checks.iter().filter(|check| !check.ok);
-    failed
-        .map(|check| format!("{} (limit {})", named(&words(&check.name), &check.value), check.limit))
-        .collect::<Vec<_>>()
-        .join("; ")
+    chosen(checks, words, |check| !check.ok)
+}
+
+fn chosen(checks: &[Check], words: fn(&str) -> String, is_chosen: fn(&Check) -> bool) -> String {
+    let told = |check: &Check| {
+        let note = check.note.iter().filter(|_| check.is_of_timing() && !check.ok);
+        let note: String = note.map(|note| format!("; {note}")).collect();
+        format!("{} (limit {}{note})", named(&words(&check.name), &check.value), check.limit)
+    };
+    checks.iter().filter(|check| is_chosen(check)).map(told).collect::<Vec<_>>().join("; ")
 }
 
 /// A check with its finding: a figure stands right behind the name, words behind a colon.
@@ -315,7 +325,11 @@ struct CheckLine<'a> {
 impl fmt::Display for CheckLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, check, width } = *self;
-        let mark = if check.ok { "ok    " } else { "FAILED" };
+        let mark = match check.ok {
+            true if check.harmless => "late  ",
+            true => "ok    ",
+            false => "FAILED",
+        };
         write!(f, "  {mark}   {name:<width$}  {} (limit {})", check.value, check.limit)?;
         check.note.iter().try_for_each(|note| write!(f, "; {note}"))
     }
@@ -351,7 +365,12 @@ impl fmt::Display for TailLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |value: Option<f64>| value.map_or("unanswered".to_owned(), |ms| format!("{ms:.3}"));
         let Tail { p50, p90, p99, p999, max, .. } = *self.0;
-        write!(f, "ms: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}", ms(p50), ms(p90), ms(p99), ms(p999), ms(max))
+        write!(f, "ms: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}", ms(p50), ms(p90), ms(p99), ms(p999), ms(max))?;
+        let Good { p50, p90, p99, p999 } = self.0.good.unwrap_or_default();
+        let marks = [(p50, "p50"), (p90, "p90"), (p99, "p99"), (p999, "p99.9")];
+        let touched: Vec<&str> =
+            marks.into_iter().filter(|(good, _)| *good == Some(false)).map(|(_, name)| name).collect();
+        if touched.is_empty() { Ok(()) } else { write!(f, " ({} touched by the host)", touched.join(", ")) }
     }
 }
 
@@ -397,7 +416,7 @@ mod tests {
             limit: "1000 µs".to_owned(),
             value: value.to_owned(),
             ok,
-            note: None,
+            ..Check::default()
         };
         let one = |key: &str| -> BTreeMap<String, u64> { [(key.to_owned(), 1)].into() };
         let mut report = RunReport::default();
@@ -451,7 +470,7 @@ mod tests {
     }
 
     fn named_check(name: &str) -> Check {
-        Check { name: name.to_owned(), limit: "0".to_owned(), value: String::new(), ok: false, note: None }
+        Check { name: name.to_owned(), limit: "0".to_owned(), ..Check::default() }
     }
 
     #[test]

@@ -160,7 +160,10 @@ fn rate_error(windows: &[(u64, u64)]) -> Option<RateError> {
     let mut errors: Vec<f64> = windows.iter().filter_map(|&counts| figures::percent(counts)).collect();
     errors.sort_unstable_by(f64::total_cmp);
     let at = |quantile| errors.get(spread::rank(quantile, errors.len() as u64).checked_sub(1)? as usize).copied();
-    Some(RateError { p1: at(0.01)?, p50: at(0.5)?, p99: at(0.99)? })
+    let mut distances: Vec<f64> = errors.iter().map(|percent| percent.abs()).collect();
+    distances.sort_unstable_by(f64::total_cmp);
+    let nine_of_ten = *distances.get(spread::rank(0.9, distances.len() as u64).checked_sub(1)? as usize)?;
+    Some(RateError { p1: at(0.01)?, p50: at(0.5)?, p99: at(0.99)?, nine_of_ten })
 }
 
 fn latency(timeline: &mut Timeline) -> Latency {

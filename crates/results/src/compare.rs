@@ -61,6 +61,10 @@ pub struct Side {
     pub directories: Vec<PathBuf>,
     /// Runs that do not count, and why.
     pub left_out: Vec<String>,
+    /// Disturbed runs of which some figures count, and why only these.
+    pub partly: Vec<String>,
+    /// Of disturbed runs, whether only figures count that their host cannot have changed.
+    pub is_strict: bool,
 }
 
 /// Two sides.
@@ -182,7 +186,8 @@ pub fn estimate_of(quantity: Quantity, side: &Side) -> Option<(Estimate, Vec<(u3
 fn warnings(pair: &Pair) -> Vec<String> {
     let of = |name: &str, side: &Side| -> Vec<String> {
         let runs: Vec<&RunReport> = side.runs.iter().map(|(_, run)| run).collect();
-        warned::of_runs(&runs).into_iter().map(|line| format!("{name} has {line}")).collect()
+        let partly = side.partly.iter().map(|line| format!("of {name}, {line}"));
+        warned::of_runs(&runs).into_iter().map(|line| format!("{name} has {line}")).chain(partly).collect()
     };
     [alike::warnings(pair), of("A", &pair.a), of("B", &pair.b)].concat()
 }

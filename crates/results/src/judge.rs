@@ -58,7 +58,14 @@ impl Expectation {
     /// Whether a run with these figures is as expected. What cannot be judged is not: the check fails, and says why.
     pub fn judge(&self, summary: &Summary) -> Check {
         let limit = format!("{} {}", self.relation, self.bound);
-        let check = |ok, value: String, note| Check { name: self.quantity.to_string(), limit, value, ok, note };
+        let check = |ok, value: String, note| Check {
+            name: self.quantity.to_string(),
+            limit,
+            value,
+            ok,
+            note,
+            harmless: false,
+        };
         match self.quantity.measure(summary).and_then(|found| Ok((self.holds(&found)?, found))) {
             Ok((ok, found)) => check(ok, found.to_string(), None),
             Err(why) => check(false, "n/a".to_owned(), Some(why.to_owned())),
@@ -142,6 +149,18 @@ fn of_server(
 }
 
 impl Quantile {
+    /// Whether the host of the run cannot have changed it; `None` where nobody judged that.
+    pub(crate) fn mark(self, tail: &Tail) -> Option<bool> {
+        let good = tail.good?;
+        match self {
+            Self::P50 => good.p50,
+            Self::P90 => good.p90,
+            Self::P99 => good.p99,
+            Self::P999 => good.p999,
+            Self::Max => None,
+        }
+    }
+
     fn of(self, tail: &Tail) -> Option<f64> {
         match self {
             Self::P50 => tail.p50,

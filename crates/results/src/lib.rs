@@ -91,9 +91,9 @@ pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
 pub use limits::{TimingLimits, VerdictLimits};
 pub use model::{
-    AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, Latency, LinkUse, Queries, Rate, RateError,
-    Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak, Spread, State, Summary, Tail,
-    Telemetry, Timing, Verdict,
+    AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, CpuWait, Fidelity, Good, Latency, LinkUse,
+    Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak,
+    Spread, State, Summary, Tail, Telemetry, Timing, Verdict, Waited,
 };
 pub use open::{Evaluated, evaluate, read_document};
 pub use recorder::Recorder;

@@ -18,7 +18,7 @@ use crate::warning::Warning;
 
 pub use self::agents::AgentShare;
 pub use self::answers::{AnswersCompared, AskedAgain};
-pub use self::telemetry::{ReplayLoad, SideUsage, SocketsAtPeak, Telemetry};
+pub use self::telemetry::{CpuWait, ReplayLoad, SideUsage, SocketsAtPeak, Telemetry, Waited};
 
 /// How far a run got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,12 +82,27 @@ pub struct RunReport {
     pub agents: Vec<AgentShare>,
 }
 
-/// Two verdicts that do not touch each other: `ok` and `checks` are about the replay, `server` is about the server.
+/// The answer about a replay, by what its host could have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fidelity {
+    /// It was as asked for, within the limits.
+    Faithful,
+    /// It was later than the limits, and this changes no percentile of latency that is claimed.
+    Harmless,
+    /// It was not as asked for, or its host may have changed what is claimed.
+    #[default]
+    Disturbed,
+}
+
+/// Two verdicts that do not touch each other: `replay` and `checks` are about the replay, `server` is about the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verdict {
-    /// The replay was faithful: every check of it is fine.
+    /// The replay was faithful, or late and harmless: every check of it is fine.
     pub ok: bool,
+    /// Which of the three it was; `null` in runs of versions that did not say.
+    pub replay: Option<Fidelity>,
     /// The checks of the replay.
     pub checks: Vec<Check>,
     /// Whether the server met the expectations.
@@ -105,6 +120,11 @@ pub struct ServerVerdict {
 }
 
 impl Verdict {
+    /// What the replay was. Versions up to 0.2 knew faithful replays and others.
+    pub fn fidelity(&self) -> Fidelity {
+        self.replay.unwrap_or(if self.ok { Fidelity::Faithful } else { Fidelity::Disturbed })
+    }
+
     /// Neither verdict failed; what the exit status says.
     pub fn passes(&self) -> bool {
         self.ok && self.server.ok != Some(false)
@@ -112,7 +132,7 @@ impl Verdict {
 }
 
 /// One thing that was checked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     /// A stable word, such as `timing_p99`.
     pub name: String,
@@ -122,6 +142,9 @@ pub struct Check {
     pub value: String,
     /// Whether it is fine; also when it could not be judged.
     pub ok: bool,
+    /// Whether it is fine although it is beyond its limit, since it changes no percentile of latency that is claimed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub harmless: bool,
     /// Why it could not be judged, or was judged otherwise than usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -160,6 +183,8 @@ pub struct Summary {
     pub recorded: Option<Recorded>,
     /// What both ends used.
     pub telemetry: Telemetry,
+    /// How long both ends waited for a core.
+    pub cpu_wait: CpuWait,
 }
 
 /// Answers in the trace to the queries that were replayed.
@@ -229,6 +254,11 @@ impl Queries {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+const fn is_false(is: &bool) -> bool {
+    !*is
+}
+
 /// Runs of one host lose no agents, and say nothing of them.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
 const fn is_none(count: &u64) -> bool {
@@ -260,6 +290,9 @@ pub struct Spread {
     pub p50: f64,
     /// Third quartile.
     pub p75: f64,
+    /// 90th percentile.
+    #[serde(default)]
+    pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
     /// 99.9th percentile.
@@ -299,6 +332,9 @@ pub struct RateError {
     pub p50: f64,
     /// 99th percentile of the windows.
     pub p99: f64,
+    /// Nine of ten windows are within ± this.
+    #[serde(default)]
+    pub nine_of_ten: f64,
 }
 
 /// Response times over all queries sent: an unanswered one counts as infinitely slow, shown as `null`.
@@ -349,6 +385,27 @@ pub struct Tail {
     pub p999: Option<f64>,
     /// Slowest.
     pub max: Option<f64>,
+    /// Which of them the host of the run cannot have changed; `null` where nobody judged it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub good: Option<Good>,
+}
+
+/// Which percentiles the host of a run cannot have changed; one of too few queries is not judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Good {
+    /// The median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<bool>,
+    /// The 90th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90: Option<bool>,
+    /// The 99th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<bool>,
+    /// The 99.9th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999: Option<bool>,
 }
 
 /// What came back.

@@ -2,7 +2,9 @@
 
 mod advice;
 mod bottleneck;
+mod host;
 mod server;
+mod timing;
 
 pub use advice::of_failure as remedy_of_failure;
 use ldplayer_core::Stalls;
@@ -10,26 +12,35 @@ use ldplayer_core::damage::Tally;
 use ldplayer_core::text::times;
 
 use crate::analysis::Analysis;
-use crate::limits::{TimingLimits, VerdictLimits};
-use crate::model::{AgentShare, Check, RunReport, ServerVerdict, State, Summary, Verdict};
-use crate::numbers::{counted, fixed, queries};
+use crate::expect::{Origin, Quantity};
+use crate::limits::VerdictLimits;
+use crate::model::{AgentShare, Check, CpuWait, Fidelity, RunReport, ServerVerdict, State, Summary, Verdict};
+use crate::numbers::counted;
+use crate::verdict::host::Host;
 use crate::warning::{Warning, WarningCode};
 use crate::words;
 
-/// Windows with fewer queries than this move by more than 0.1 % with a single one.
-const FULL_WINDOW: u64 = 1_000;
 /// Share of the answers that the kernel may drop at this end, in percent.
 const RECEIVE_DROPS_PERCENT: f64 = 0.01;
 
 /// Fills in verdicts and warnings from the summary; warnings about the server come first.
 pub fn judge(report: &mut RunReport, analysis: &Analysis) {
+    report.summary.cpu_wait = CpuWait::of(&report.summary.telemetry);
+    if !report.agents.is_empty() {
+        // The client is on other machines than the server, and on several.
+        report.summary.cpu_wait.others_cores = None;
+    }
+    let host = Host::of(report);
+    host.mark(&mut report.summary);
     let summary = &report.summary;
     let mut checks = vec![accounting(summary), not_sent(summary, analysis), completeness(report)];
     checks.extend(receive_drops(summary));
-    checks.extend(timing_checks(summary, &report.limits));
+    checks.extend(timing::checks(summary, &report.limits, &host));
     checks.extend(clock_skew(&report.agents, &report.limits));
     checks.iter_mut().filter(|check| !check.ok && TIMED.contains(&&*check.name)).for_each(|check| {
-        check.note = check.note.take().or_else(|| blame(&report.stalls));
+        let notes = [check.note.take(), blame(&report.stalls).filter(|_| !check.is_of_waiting())];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        check.note = (!notes.is_empty()).then(|| notes.join("; "));
     });
     let mut expected: Vec<Check> = report.expect.iter().map(|expectation| expectation.judge(summary)).collect();
     // Where the user gave expectations, they alone decide.
@@ -37,7 +48,8 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
         expected.extend(server::nothing_answered(summary));
     }
     let server = server_verdict(expected);
-    report.verdict = Verdict { ok: checks.iter().all(|check| check.ok), checks, server };
+    let fidelity = fidelity(&checks);
+    report.verdict = Verdict { ok: fidelity != Fidelity::Disturbed, replay: Some(fidelity), checks, server };
     let mut warnings = server::doubts(&report.summary);
     warnings.extend(bottleneck::warning(&report.summary, report.limits.timing.is_some()));
     let advice = advice::doubts(&report.summary, analysis);
@@ -50,12 +62,20 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     report.warnings = warnings;
 }
 
+fn fidelity(checks: &[Check]) -> Fidelity {
+    match checks.iter().all(|check| check.ok) {
+        false => Fidelity::Disturbed,
+        true if checks.iter().any(|check| check.harmless) => Fidelity::Harmless,
+        true => Fidelity::Faithful,
+    }
+}
+
 fn server_verdict(checks: Vec<Check>) -> ServerVerdict {
     ServerVerdict { ok: (!checks.is_empty()).then(|| checks.iter().all(|check| check.ok)), checks }
 }
 
 fn check(name: &str, ok: bool, limit: impl Into<String>, value: impl Into<String>) -> Check {
-    Check { name: name.to_owned(), limit: limit.into(), value: value.into(), ok, note: None }
+    Check { name: name.to_owned(), limit: limit.into(), value: value.into(), ok, ..Check::default() }
 }
 
 fn accounting(summary: &Summary) -> Check {
@@ -88,26 +108,54 @@ fn not_sent(summary: &Summary, analysis: &Analysis) -> Check {
     check
 }
 
-/// Checks that fail when the host takes the core away.
-const TIMED: [&str; 3] = ["timing_quartiles", "timing_p99", "rate"];
+/// Checks that fail when the host takes the core away …
+const TIMED: [&str; 5] = ["timing_quartiles", "timing_p99", "rate", "server_wait", "client_wait"];
+/// … and of them those that are no lateness.
+const WAITS: [&str; 2] = ["server_wait", "client_wait"];
 
 impl Check {
-    /// Whether it is about when queries were sent, and not about which.
+    /// Whether it is about when queries were sent and answered, and not about which.
     pub fn is_of_timing(&self) -> bool {
         TIMED.contains(&&*self.name)
+    }
+
+    /// Whether it is about cores that a side waited for.
+    pub fn is_of_waiting(&self) -> bool {
+        WAITS.contains(&&*self.name)
     }
 }
 
 impl RunReport {
-    /// Why the run is worth repeating as it is: it was not on time, and the host had taken the processor away for as long as queries
-    /// were late. Lateness beyond the longest stall has another cause, which a repeat does not take away.
+    /// Why the run is worth repeating as it is: something failed that a neighbour on its machine caused, which may be gone the next time.
+    /// Queries were late, and the host had taken the processor away for as long; or a side waited for a core that neither of them had.
+    /// Lateness beyond the longest stall has another cause, which a repeat does not take away.
     pub fn disturbance(&self) -> Option<String> {
-        let late: Vec<&Check> = self.verdict.checks.iter().filter(|check| !check.ok && check.is_of_timing()).collect();
+        let failed: Vec<&Check> =
+            self.verdict.checks.iter().filter(|check| !check.ok && check.is_of_timing()).collect();
+        let told = |check: &Check, blame: &str| {
+            let name = words::check(&check.name);
+            format!("{name}: {} where {} was allowed; {blame}", check.value, check.limit)
+        };
+        let waited = failed.iter().find(|check| self.is_of_neighbours(check));
+        if let Some(waited) = waited {
+            return Some(told(waited, waited.note.as_deref().unwrap_or_default()));
+        }
         let longest_us = self.stalls.longest_ns as f64 / 1e3;
+        let late: Vec<&Check> = failed.into_iter().filter(|check| !check.is_of_waiting()).collect();
         let first = *late.first()?;
         let blame = blame(&self.stalls).filter(|_| late.iter().all(|check| self.lateness_us(check) <= longest_us))?;
-        let name = words::check(&first.name);
-        Some(format!("{name}: {} where {} was allowed; {blame}", first.value, first.limit))
+        Some(told(first, &blame))
+    }
+
+    /// Whether a check is of a wait for a core that neighbours had.
+    fn is_of_neighbours(&self, check: &Check) -> bool {
+        let wait = &self.summary.cpu_wait;
+        let waited = match &*check.name {
+            "server_wait" => wait.server,
+            "client_wait" => wait.client,
+            _ => None,
+        };
+        waited.is_some_and(|waited| wait.is_of_neighbours(waited.share))
     }
 
     /// How late queries were that a check of timing failed for, in microseconds.
@@ -118,6 +166,22 @@ impl RunReport {
             "timing_p99" => error.p99,
             _ => 0.0,
         }
+    }
+
+    /// Whether a comparison may use a figure: the replay was not disturbed, or its host cannot have changed this one.
+    pub fn is_good(&self, quantity: Quantity) -> bool {
+        let latency = &self.summary.latency_ms;
+        let mark = match quantity {
+            Quantity::Latency { quantile, from: Origin::Sent } => quantile.mark(&latency.from_sent),
+            Quantity::Latency { quantile, from: Origin::Intended } => quantile.mark(&latency.from_intended),
+            _ => None,
+        };
+        mark.unwrap_or(self.verdict.fidelity() != Fidelity::Disturbed)
+    }
+
+    /// Whether it was disturbed in its timing alone: all queries were sent and counted.
+    pub fn is_late_only(&self) -> bool {
+        self.verdict.checks.iter().all(|check| check.ok || check.is_of_timing())
     }
 }
 
@@ -183,52 +247,6 @@ fn receive_drops(summary: &Summary) -> Option<Check> {
 fn dropped_share(summary: &Summary, drops: u64) -> (f64, u64) {
     let came = summary.queries.answered + summary.queries.late + summary.queries.stray + drops;
     (if came == 0 { 0.0 } else { drops as f64 * 100.0 / came as f64 }, came)
-}
-
-/// Checks of lateness and rate; empty if queries have no due times.
-fn timing_checks(summary: &Summary, limits: &VerdictLimits) -> Vec<Check> {
-    let Some(timing) = limits.timing else { return Vec::new() };
-    let mut checks = lateness(summary, &timing);
-    checks.push(rate(summary, limits));
-    checks
-}
-
-fn lateness(summary: &Summary, limits: &TimingLimits) -> Vec<Check> {
-    let quartile_limit = format!("±{} µs", limits.quartile_us);
-    let p99_limit = format!("{} µs", limits.p99_us);
-    let Some(error) = summary.timing.error_us else {
-        let none = "no query was sent";
-        return vec![unjudged("timing_quartiles", quartile_limit, none), unjudged("timing_p99", p99_limit, none)];
-    };
-    let within = error.p25.abs() <= limits.quartile_us && error.p75.abs() <= limits.quartile_us;
-    vec![
-        check(
-            "timing_quartiles",
-            within,
-            quartile_limit,
-            format!("{} to {} µs", fixed(error.p25, 1), fixed(error.p75, 1)),
-        ),
-        check("timing_p99", error.p99 <= limits.p99_us, p99_limit, format!("{} µs", fixed(error.p99, 1))),
-    ]
-}
-
-fn rate(summary: &Summary, limits: &VerdictLimits) -> Check {
-    let rate = &summary.rate;
-    let limit = format!("{} % of 1-s windows within ±{} %", limits.rate_windows_percent, limits.rate_percent);
-    let Some(within) = rate.within_0_1_percent else {
-        let sent = summary.queries.sent > 0;
-        let why = if sent { "the trace is shorter than one window" } else { "no query was sent" };
-        return unjudged("rate", limit, why);
-    };
-    let value = format!("{within:.2} % of {}", counted(rate.windows, "window", "windows"));
-    let mut check = check("rate", within >= limits.rate_windows_percent, limit, value);
-    if rate.window_queries_p50 < FULL_WINDOW {
-        check.note = Some(format!(
-            "n/a at 0.1 %: the median window holds {}, so ±1 query is allowed instead",
-            queries(rate.window_queries_p50)
-        ));
-    }
-    check
 }
 
 fn unjudged(name: &str, limit: String, why: &str) -> Check {

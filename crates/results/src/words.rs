@@ -42,7 +42,7 @@ pub const PHASES: [Named; 4] = [
     ("last_byte", "from its first byte to its last"),
 ];
 
-const CHECKS: [Named; 8] = [
+const CHECKS: [Named; 10] = [
     ("accounting", "every query accounted for"),
     ("not_sent", "queries that were not sent"),
     ("completeness", "whole trace replayed"),
@@ -51,6 +51,8 @@ const CHECKS: [Named; 8] = [
     ("timing_p99", "99th percentile of the timing error"),
     ("rate", "query rate by second"),
     ("clock_skew", "clocks of the agents"),
+    ("server_wait", "the server waited for a core"),
+    ("client_wait", "workers waited for a core"),
 ];
 
 const QUANTITIES: [Named; 20] = [

@@ -7,7 +7,7 @@ use crate::text::RunText;
 use ldplayer_results::needed;
 use ldplayer_results::numbers::{fixed, grouped};
 use ldplayer_results::words;
-use ldplayer_results::{Check, RunReport, ServerVerdict, State};
+use ldplayer_results::{Check, Fidelity, RunReport, ServerVerdict, State};
 
 /// What stands above everything.
 #[derive(Serialize)]
@@ -117,8 +117,18 @@ fn server(verdict: &ServerVerdict) -> Verdict {
 }
 
 fn replay(report: &RunReport) -> Verdict {
-    let (class, words) = if report.verdict.ok { ("ok", "faithful") } else { ("failed", "not faithful") };
+    let (class, words) = in_words(&report.verdict);
     Verdict { class, words, failed: failed(&report.verdict.checks, words::check) }
+}
+
+/// The class and the words of the answer about a replay.
+pub fn in_words(verdict: &ldplayer_results::Verdict) -> (&'static str, &'static str) {
+    match verdict.fidelity() {
+        Fidelity::Faithful => ("ok", "faithful"),
+        Fidelity::Harmless => ("ok", "late, harmless"),
+        // Not only the host may be why: queries may be missing.
+        Fidelity::Disturbed => ("failed", "not faithful"),
+    }
 }
 
 /// The checks that failed, in words.
@@ -152,7 +162,10 @@ pub fn facts(report: &RunReport) -> Vec<(&'static str, String)> {
     let ms = |value: Option<f64>| value.map_or("—".to_owned(), |ms| format!("{} ms", fixed(ms, 3)));
     let rate = |qps: Option<f64>| qps.map_or("—".to_owned(), |qps| format!("{} q/s", grouped(qps.round() as u64)));
     let answered = share(summary.queries.answered, Some(summary.queries.sent));
+    let good = tail.good.unwrap_or_default();
+    let median = if good.p50 == Some(false) { "median latency, touched by the host" } else { "median latency" };
     let slow = match tail.queries >= needed(0.99) {
+        true if good.p99 == Some(false) => ("99th percentile of latency, touched by the host", ms(tail.p99)),
         true => ("99th percentile of latency", ms(tail.p99)),
         false => ("highest latency", ms(tail.max)),
     };
@@ -162,7 +175,7 @@ pub fn facts(report: &RunReport) -> Vec<(&'static str, String)> {
         ("sent per second", rate(summary.rate.sent_qps)),
         ("answered per second", rate(summary.rate.answered_qps)),
         ("clients", grouped(summary.clients.total)),
-        ("median latency", ms(tail.p50)),
+        (median, ms(tail.p50)),
         slow,
     ]
 }
@@ -192,6 +205,7 @@ mod tests {
             value: value.to_owned(),
             ok,
             note: Some("no query was sent".to_owned()),
+            harmless: false,
         };
         let all = [check("rate", true, "n/a"), check("timing_p99", false, "3110.0 µs"), check("cpu", false, "n/a")];
         let told = failed(&all, words::check);

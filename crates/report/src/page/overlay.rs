@@ -115,7 +115,7 @@ impl Shown {
             Some(false) => ("not as expected", "failed"),
             None => ("not judged", "open"),
         };
-        let (replay, replay_class) = if report.verdict.ok { ("faithful", "ok") } else { ("not faithful", "failed") };
+        let (replay_class, replay) = head::in_words(&report.verdict);
         let state = if report.state == State::Complete { String::new() } else { format!(", {}", report.state) };
         Self {
             name: run.name.clone(),

@@ -121,8 +121,9 @@ mod tests {
 
     #[test]
     fn a_percentile_is_left_out_where_too_few_queries_lie_beyond_it() {
-        let of =
-            |queries| tail(&Tail { queries, p50: Some(1.0), p90: None, p99: Some(3.0), p999: Some(4.0), max: None });
+        let of = |queries| {
+            tail(&Tail { queries, p50: Some(1.0), p90: None, p99: Some(3.0), p999: Some(4.0), ..Tail::default() })
+        };
         assert_eq!(of(9), ["9", "", "", "", "", "—"]);
         assert_eq!(of(499), ["499", "1.000", "—", "", "", "—"]);
         assert_eq!(of(5_000), ["5,000", "1.000", "—", "3.000", "4.000", "—"]);

@@ -8,7 +8,7 @@ use ldplayer_results::{SideUsage, Telemetry};
 type Row = (&'static str, fn(&SideUsage) -> Option<String>);
 
 /// The rows of the table.
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 29] = [
     ("time (s of the run)", |side| Some(format!("{:.1} to {:.1}", tenths(side.from_s), tenths(side.to_s)))),
     ("processor time (s)", |side| decimal(side.cpu_s)),
     ("  in user mode", |side| decimal(side.cpu_user_s)),
@@ -16,6 +16,7 @@ const ROWS: [Row; 28] = [
     ("processor time a query (µs)", |side| decimal(side.cpu_us_per_query)),
     ("cores used", |side| decimal(side.cores_mean)),
     ("  in the busiest second", |side| decimal(side.cores_peak)),
+    ("waited for a core (s)", |side| side.cpu_wait_s.map(|seconds| format!("{seconds:.3}"))),
     ("resident memory at most (RSS)", |side| size(side.rss_peak_bytes)),
     ("shared memory counted once (PSS)", |side| size(side.pss_peak_bytes)),
     ("processes at most", |side| count(side.processes_peak)),

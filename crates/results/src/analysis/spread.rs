@@ -97,6 +97,7 @@ impl Spread {
             p25: us(0.25)?,
             p50: us(0.5)?,
             p75: us(0.75)?,
+            p90: us(0.9)?,
             p99: us(0.99)?,
             p999: us(0.999)?,
             max: us(1.0)?,
@@ -193,6 +194,7 @@ impl Censored {
             p99: self.quantile_ms(0.99),
             p999: self.quantile_ms(0.999),
             max: self.quantile_ms(1.0),
+            good: None,
         }
     }
 }

@@ -91,6 +91,10 @@ impl Sample {
         let mut sample = Self { scale, numbers, values, unanswered: 0, missing: 0, reason: None };
         for (number, report) in &side.runs {
             let waited_ms = report.config.query_timeout_ns() as f64 / 1e6;
+            if side.is_strict && !report.is_good(quantity) {
+                sample.miss("the hosts of its runs may have changed it");
+                continue;
+            }
             match quantity.measure(&report.summary).map(|found| found.figure()) {
                 Ok(figure) if figure.is_infinite() => sample.add(*number, waited_ms, true),
                 Ok(figure) => sample.add(*number, figure, false),

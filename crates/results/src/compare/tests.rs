@@ -50,7 +50,7 @@ fn run(noise: &Noise, spread: f64, by: f64) -> RunReport {
         p90: figure(usual * 2.0),
         p99: figure(usual * 5.0),
         p999: figure(usual * 9.0),
-        max: None,
+        ..Tail::default()
     };
     let mut summary = Summary::default();
     (summary.latency_ms.from_sent, summary.latency_ms.from_intended) = (tail(0.1), tail(0.12));

@@ -35,6 +35,7 @@ pub fn nothing_answered(summary: &Summary) -> Option<Check> {
         value: format!("{} of {}", grouped(queries.answered), told(queries.sent)),
         ok: false,
         note: Some(likely_cause(summary).to_owned()),
+        harmless: false,
     })
 }
 

@@ -8,8 +8,10 @@ use ldplayer_core::RunTime;
 use ldplayer_net::clock;
 use ldplayer_net::counters::{self, KernelMemory, NetCounters, Place};
 use ldplayer_net::inet_diag::{SocketTables, TcpSide, TcpSockets, TcpState, UdpSockets};
+use ldplayer_net::machine;
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::processes::{Network, Processes, Usage};
+use ldplayer_net::usage::CoreWait;
 use ldplayer_net::watched::Watched;
 use ldplayer_replay::Monitor;
 use ldplayer_results::{Figure, Side, TelemetrySample};
@@ -124,6 +126,10 @@ impl<'a> Sampler<'a> {
         for end in [&mut self.client].into_iter().chain(server) {
             end.sample(at, &memory, &mut self.samples);
         }
+        // Of the client, only its workers matter.
+        for (figure, value) in of_wait(self.monitor.core_wait()).into_iter().chain(of_machine()) {
+            self.samples.add(at, Side::Client, figure, value);
+        }
         self.sample_connections(at);
         self.sample_sockets();
         self.sample_pss();
@@ -221,6 +227,11 @@ impl End {
         for (figure, value) in of_usage(usage.as_ref()) {
             samples.add(at, self.side, figure, value);
         }
+        if self.side == Side::Server {
+            for (figure, value) in of_wait(usage.as_ref().and_then(|usage| usage.wait)) {
+                samples.add(at, self.side, figure, value);
+            }
+        }
         let counters = counters.unwrap_or_default();
         self.tcp_in_use = counters.tcp_in_use.zip(counters.tcp_time_wait).map(|(used, waiting)| used + waiting);
         for (figure, value) in of_network(&counters).into_iter().chain(of_memory(memory)) {
@@ -279,6 +290,20 @@ fn of_usage(usage: Option<&Usage>) -> [(Figure, Option<f64>); 12] {
         (Figure::InvoluntarySwitches, switches.map(|switches| switches.involuntary as f64)),
         (Figure::StorageReadBytes, storage.map(|storage| storage.read_bytes as f64)),
         (Figure::StorageWriteBytes, storage.map(|storage| storage.write_bytes as f64)),
+    ]
+}
+
+fn of_wait(wait: Option<CoreWait>) -> [(Figure, Option<f64>); 2] {
+    [
+        (Figure::CpuWaitSeconds, wait.map(|wait| wait.waited_ns as f64 / 1e9)),
+        (Figure::CpuRuns, wait.map(|wait| wait.runs as f64)),
+    ]
+}
+
+fn of_machine() -> [(Figure, Option<f64>); 2] {
+    [
+        (Figure::CpuPressureSeconds, counters::cpu_pressure_ns().map(|ns| ns as f64 / 1e9)),
+        (Figure::CpuBusySeconds, Some(machine::cpu_times().busy_s())),
     ]
 }
 

@@ -1,0 +1,130 @@
+//! What the host of a run may have changed: queries were late, or a side waited for a core; and which percentiles of latency that touches.
+
+use crate::analysis::needed;
+use crate::limits::TimingLimits;
+use crate::model::{Good, RunReport, Spread, Summary, Tail};
+use crate::numbers::fixed;
+
+/// Lateness matters from this share of a latency on.
+const MATTERS: f64 = 0.1;
+
+/// A percentile of latency.
+#[derive(Clone, Copy)]
+pub struct Percentile {
+    /// Its name in run.json.
+    name: &'static str,
+    /// From 0 to 1.
+    quantile: f64,
+    /// Whether a run claims it where it has enough queries: the verdict is about it.
+    is_claimed: bool,
+    read: fn(&Tail) -> Option<f64>,
+}
+
+/// The percentiles that carry a mark.
+const PERCENTILES: [Percentile; 4] = [
+    Percentile { name: "p50", quantile: 0.5, is_claimed: true, read: |tail| tail.p50 },
+    Percentile { name: "p90", quantile: 0.9, is_claimed: true, read: |tail| tail.p90 },
+    Percentile { name: "p99", quantile: 0.99, is_claimed: true, read: |tail| tail.p99 },
+    Percentile { name: "p999", quantile: 0.999, is_claimed: false, read: |tail| tail.p999 },
+];
+
+/// What the host did.
+pub struct Host {
+    /// How late queries were, and may be; `None` where nothing was due at a time.
+    lateness: Option<(Spread, TimingLimits)>,
+    /// The share of the time for which the server waited for a core; 0 where that is not known.
+    server_wait: f64,
+    /// The same of the workers, where they take the time of an answer themselves: over connections.
+    client_wait: f64,
+}
+
+impl Host {
+    /// The host of a run.
+    pub fn of(report: &RunReport) -> Self {
+        let summary = &report.summary;
+        let share = |waited: Option<crate::model::Waited>| waited.map_or(0.0, |waited| waited.share);
+        Self {
+            lateness: summary.timing.error_us.zip(report.limits.timing),
+            server_wait: share(summary.cpu_wait.server),
+            client_wait: if over_connections(summary) { share(summary.cpu_wait.client) } else { 0.0 },
+        }
+    }
+
+    /// Marks the percentiles of both latencies.
+    pub fn mark(&self, summary: &mut Summary) {
+        let latency = &mut summary.latency_ms;
+        [&mut latency.from_intended, &mut latency.from_sent]
+            .into_iter()
+            .for_each(|tail| tail.good = Some(self.good(tail)));
+    }
+
+    fn good(&self, tail: &Tail) -> Good {
+        let judge = |percentile: &Percentile| {
+            let touched = self.is_late(percentile, tail) || is_touched_by(self.wait(), percentile);
+            percentile.is_judged(tail).then_some(!touched)
+        };
+        let [p50, p90, p99, p999] = PERCENTILES.each_ref().map(judge);
+        Good { p50, p90, p99, p999 }
+    }
+
+    /// The longer of the two waits.
+    fn wait(&self) -> f64 {
+        self.server_wait.max(self.client_wait)
+    }
+
+    /// How late queries of a percentile were, in microseconds, and how late they may be.
+    fn lateness_us(&self, percentile: &Percentile) -> Option<(f64, f64)> {
+        let (error, limits) = self.lateness?;
+        Some(match percentile.name {
+            "p50" => (error.p25.abs().max(error.p75.abs()), limits.quartile_us),
+            "p90" => (error.p90, limits.p99_us),
+            "p99" => (error.p99, limits.p99_us),
+            _ => (error.p999, limits.p99_us),
+        })
+    }
+
+    /// Whether lateness may have changed a percentile: it is beyond the limit, and more than a tenth of it.
+    fn is_late(&self, percentile: &Percentile, tail: &Tail) -> bool {
+        let Some((late, limit)) = self.lateness_us(percentile) else { return false };
+        // One that falls among the unanswered is endless.
+        let latency_us = (percentile.read)(tail).map_or(f64::INFINITY, |ms| ms * 1e3);
+        late > limit && late > latency_us * MATTERS
+    }
+
+    /// The claimed percentiles that lateness touches, in words.
+    pub fn touched_by_lateness(&self, summary: &Summary) -> Vec<String> {
+        claimed(summary, |percentile, tail| self.is_late(percentile, tail))
+    }
+}
+
+impl Percentile {
+    /// Whether so many queries are beyond it that it says something of them all.
+    fn is_judged(&self, tail: &Tail) -> bool {
+        tail.queries >= needed(self.quantile)
+    }
+}
+
+/// The claimed percentiles that a side touches that waited for a core for this share of the time, in words.
+pub fn touched_by_wait(summary: &Summary, share: f64) -> Vec<String> {
+    claimed(summary, |percentile, _| is_touched_by(share, percentile))
+}
+
+/// Queries arrive at any time: of those that did while the side waited, there are more than are beyond the percentile.
+fn is_touched_by(share: f64, percentile: &Percentile) -> bool {
+    share > 1.0 - percentile.quantile
+}
+
+/// Whether a query went over anything but UDP, whose answers the kernel stamps.
+pub fn over_connections(summary: &Summary) -> bool {
+    summary.queries.sent_by_transport.iter().any(|(transport, &sent)| transport != "udp" && sent > 0)
+}
+
+fn claimed(summary: &Summary, is_touched: impl Fn(&Percentile, &Tail) -> bool) -> Vec<String> {
+    let of = |percentile: &Percentile| {
+        let tails = [&summary.latency_ms.from_sent, &summary.latency_ms.from_intended];
+        let tail = tails.into_iter().find(|tail| percentile.is_judged(tail) && is_touched(percentile, tail))?;
+        let shown = (percentile.read)(tail).map_or("unanswered".to_owned(), |ms| format!("{} ms", fixed(ms, 3)));
+        Some(format!("{} ({shown})", percentile.name))
+    };
+    PERCENTILES.iter().filter(|percentile| percentile.is_claimed).filter_map(of).collect()
+}
