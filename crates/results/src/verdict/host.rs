@@ -109,9 +109,15 @@ pub fn touched_by_wait(summary: &Summary, share: f64) -> Vec<String> {
     claimed(summary, |percentile, _| is_touched_by(share, percentile))
 }
 
-/// Queries arrive at any time: of those that did while the side waited, there are more than are beyond the percentile.
+/// Queries arrive at any time: those that did while the side waited are as many as half of those beyond the percentile. Between runs alone and
+/// with a neighbour, this limit was right in all of 160 (docs/benchmarks/verdicts.md).
 fn is_touched_by(share: f64, percentile: &Percentile) -> bool {
-    share > 1.0 - percentile.quantile
+    share > wait_limit(percentile.quantile)
+}
+
+/// The share of the time for which a side may wait, so that it touches no percentile up to a quantile.
+pub fn wait_limit(quantile: f64) -> f64 {
+    (1.0 - quantile) / 2.0
 }
 
 /// Whether a query went over anything but UDP, whose answers the kernel stamps.

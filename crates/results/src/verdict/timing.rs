@@ -10,8 +10,6 @@ use crate::numbers::{counted, fixed, queries};
 const FEW: (u64, u64) = (20, 500);
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
 const FULL_WINDOW: u64 = 1_000;
-/// Share of the time for which a side may wait for a core: as many queries are beyond a 99th percentile.
-const WAIT: f64 = 0.01;
 
 /// The checks; those of lateness and rate only where queries have due times.
 pub fn checks(summary: &Summary, limits: &VerdictLimits, host: &Host) -> Vec<Check> {
@@ -92,7 +90,7 @@ fn rate(summary: &Summary, limits: &VerdictLimits, timing: &TimingLimits, host: 
 /// How long a side waited for a core. A run without times loads the server as much as it can, and the server may want more cores than there
 /// are: of such a run only neighbours count.
 fn wait(name: &str, waited: Option<Waited>, summary: &Summary, is_paced: bool, unknown: &str) -> Check {
-    let limit = format!("{} % of the time", WAIT * 100.0);
+    let limit = format!("{} % of the time", fixed(host::wait_limit(0.99) * 100.0, 1));
     let Some(Waited { seconds, share }) = waited else { return unjudged(name, limit, unknown) };
     let touched = host::touched_by_wait(summary, share);
     let is_fine = touched.is_empty() || !(is_paced || summary.cpu_wait.is_of_neighbours(share));
@@ -201,7 +199,7 @@ mod tests {
     #[test]
     fn a_server_that_waited_for_its_core_spoils_the_percentiles_that_it_can_have_changed() {
         let quick = || run([0.1, 0.2, 0.3], [12.0, 100.0, 690.0], 60_000);
-        assert_eq!(judged(&waits(quick(), 0.005, None)), NOTHING);
+        assert_eq!(judged(&waits(quick(), 0.004, None)), NOTHING);
         assert_eq!(judged(&waits(quick(), 0.02, None)).0, "server_wait");
         let mut spoilt = waits(quick(), 0.02, Some(0.3));
         Host::of(&spoilt).mark(&mut spoilt.summary);
