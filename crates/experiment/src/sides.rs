@@ -221,7 +221,8 @@ fn add(side: &mut Side, number: u32, name: &str, path: &Path, choice: &Choice) -
         let failed = failed.collect::<Vec<_>>().join(", ");
         let good: Vec<String> = latencies().filter(|one| report.is_good(*one)).map(|one| one.to_string()).collect();
         if good.is_empty() || !report.is_late_only() {
-            side.left_out.push(format!("{name}: the replay was not faithful ({failed})"));
+            side.left_out
+                .push(format!("{name}: the replay was not faithful ({failed}); --with-unfaithful takes it in"));
             return Ok(());
         }
         side.partly.push(format!(

@@ -129,6 +129,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
             ports: spec.capture_port.clone(),
             roles: spec.role.clone(),
             drop_duplicates: spec.drop_duplicates,
+            text_format: spec.text_format,
             max_input: spec.max_input,
             ..OpenOptions::default()
         },

@@ -68,5 +68,5 @@ pub use ldplayer_core::damage::{Damage, Place, Tally};
 pub use record::Recording;
 pub use sink::{Format, Sink, UnknownFormat, Written, create, create_numbered};
 pub use source::{
-    DNS_PORT, Expansion, Input, OpenOptions, Role, Source, UnknownRole, open, open_numbered, unknown_server,
+    DNS_PORT, Expansion, Input, OpenOptions, Role, Source, TextFormat, UnknownRole, open, open_numbered, unknown_server,
 };

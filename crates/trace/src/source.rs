@@ -36,6 +36,7 @@ pub use self::limit::Expansion;
 pub(crate) use self::live::{Live, Writers};
 pub use self::role::{Role, UnknownRole};
 use self::sort::{Sorted, Window};
+pub use self::text::TextFormat;
 pub use self::tsv::{DNS_PORT, unknown_server};
 
 use crate::{Tally, TraceError};
@@ -112,6 +113,8 @@ pub struct OpenOptions {
     pub roles: Vec<Role>,
     /// Whether to leave out datagrams that a capture has twice.
     pub drop_duplicates: bool,
+    /// The format of text without header; `None` for what most of its first lines are.
+    pub text_format: Option<TextFormat>,
     /// The most that is read of an input, in octets of its decompressed content: reading one that has more ends with an error.
     pub max_input: Option<Size>,
     /// Told of archives that expand to far more than is stored, at each doubling.
@@ -126,6 +129,7 @@ impl Default for OpenOptions {
             ports: vec![53],
             roles: Vec::new(),
             drop_duplicates: false,
+            text_format: None,
             max_input: None,
             tell_expansion: None,
             stop: Arc::default(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ldplayer_core::size::Size;
 use ldplayer_net::signals::Signals;
-use ldplayer_trace::{Expansion, Input, OpenOptions, Role};
+use ldplayer_trace::{Expansion, Input, OpenOptions, Role, TextFormat};
 
 /// Options of every command that reads traces.
 #[derive(clap::Args, Clone, Debug)]
@@ -18,6 +18,9 @@ pub struct Reading {
     /// Leave out datagrams that a capture has twice: of two interfaces, VLANs, or directions of a mirror
     #[arg(long)]
     pub drop_duplicates: bool,
+    /// Format of text without a header line: ldplayer or dnsperf [default: what most of its first lines are]
+    #[arg(long, value_name = "FORMAT")]
+    pub text_format: Option<TextFormat>,
     /// Refuse inputs of more than SIZE, decompressed, such as 10GB
     #[arg(long, value_name = "SIZE")]
     pub max_input: Option<Size>,
@@ -26,7 +29,13 @@ pub struct Reading {
 impl Reading {
     /// What a resolver was recorded to ask.
     pub fn of_resolver() -> Self {
-        Self { capture_port: vec![53], role: vec![Role::Resolver], drop_duplicates: false, max_input: None }
+        Self {
+            capture_port: vec![53],
+            role: vec![Role::Resolver],
+            drop_duplicates: false,
+            text_format: None,
+            max_input: None,
+        }
     }
 
     /// The inputs and how they are read. Where one is a socket, the first Ctrl-C ends what comes through it, and what came
@@ -37,6 +46,7 @@ impl Reading {
             ports: self.capture_port.clone(),
             roles: self.role.clone(),
             drop_duplicates: self.drop_duplicates,
+            text_format: self.text_format,
             max_input: self.max_input,
             tell_expansion: Some(tell_expansion),
             ..OpenOptions::default()

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::contrast::Contrast;
 use super::*;
-use crate::model::{SideUsage, Tail};
+use crate::model::{Fidelity, Good, SideUsage, Tail};
 use crate::{Expectation, RunConfig, Summary};
 
 /// Numbers of repeats that are tried.
@@ -357,6 +357,32 @@ fn runs_that_are_not_alike_are_told_with_the_key() {
 fn configure(side: &mut Side, keys: &[(&str, Value)]) {
     let with = |config: RunConfig| keys.iter().fold(config, |config, (key, value)| config.with(key, value.clone()));
     side.runs.iter_mut().for_each(|(_, run)| run.config = with(run.config.clone()));
+}
+
+/// Runs with a late 99th percentile were left out whole, and nothing was known of their medians.
+#[test]
+fn of_disturbed_runs_those_figures_count_that_their_hosts_cannot_have_changed() {
+    let mut pair = pair(&Noise::new(23), 5, 0.01, 1.0);
+    let judge = |side: &mut Side, replay: Fidelity, p99: bool| {
+        side.is_strict = true;
+        for (_, run) in &mut side.runs {
+            run.verdict.replay = Some(replay);
+            let good = Good { p50: Some(true), p90: Some(true), p99: Some(p99), p999: None };
+            run.summary.latency_ms.from_sent.good = Some(good);
+        }
+    };
+    judge(&mut pair.a, Fidelity::Faithful, true);
+    judge(&mut pair.b, Fidelity::Harmless, true);
+    let all = compare(&pair);
+    let names = |of: &Comparison| of.rows.iter().map(|row| row.quantity.to_string()).collect::<Vec<_>>();
+    assert!(names(&all).contains(&"p99".to_owned()), "{:?}", names(&all));
+    judge(&mut pair.b, Fidelity::Disturbed, false);
+    let some = compare(&pair);
+    assert_eq!(names(&some), ["p50", "p90"]);
+    let told = "p99 is not known of B: the hosts of its runs may have changed it";
+    assert!(some.unknown.iter().any(|line| line == told), "{:?}", some.unknown);
+    pair.b.is_strict = false;
+    assert_eq!(compare(&pair).rows.len(), all.rows.len(), "--with-unfaithful");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use ldplayer_link::{Jitter, Loss, Rate, RttSource, Written};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, DohSettings, Mapping, PathChoice, Sources};
 use ldplayer_results::Expectation;
-use ldplayer_trace::Role;
+use ldplayer_trace::{Role, TextFormat};
 use ldplayer_workload::{ClientClass, Passes, Qps, RulesFile, Timing};
 
 use super::value::Field;
@@ -276,6 +276,9 @@ keys! {
     role: Vec<Role> = Vec::new(), Facts { value: "ROLE", is_split: true, page: "convert.md", ..ADVANCED };
     /// Leave out datagrams that a capture has twice: of two interfaces, VLANs, or directions of a mirror
     drop_duplicates: bool = false, Facts { page: "convert.md", ..ADVANCED };
+    /// Format of text without a header line: ldplayer or dnsperf
+    text_format: Option<TextFormat> = None,
+        Facts { value: "FORMAT", default: "what most of its first lines are", page: "convert.md", ..ADVANCED };
     /// Refuse a trace of more than SIZE, decompressed, such as 10GB
     max_input: Option<Size> = None, Facts { value: "SIZE", default: "no limit", ..ADVANCED };
 }

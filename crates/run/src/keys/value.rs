@@ -12,7 +12,7 @@ use ldplayer_link::{Jitter, Loss, Rate, RttSource, Written};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, Mapping, PathChoice, Sources};
 use ldplayer_results::Expectation;
-use ldplayer_trace::Role;
+use ldplayer_trace::{Role, TextFormat};
 use ldplayer_workload::{Passes, Qps, RulesFile, Timing};
 use serde_json::Value;
 
@@ -124,6 +124,7 @@ texts!(
     Cidr,
     Size,
     Role,
+    TextFormat,
     Expectation,
     IgnoreRule,
     DohMethod,

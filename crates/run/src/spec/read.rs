@@ -78,7 +78,7 @@ mod tests {
              timing = 'rate:20000'\nstart = 1.5\nstop = '20s'\nloop = 'forever'\nfor = '90s'\nclients = 7\ntransport = 'dot'\nsources = 'pool:127.0.1.0/24,::2/128'\npath = 'packets'\ninterface = 'eth0.5'\nnext_hop = '192.0.2.1'\n\
              query_timeout = '2s'\nworkers = 2\ncores = [0, 1]\nprecision = 'high'\nmax_lag = 20\nmax_outstanding = 5\n\
              allow_target = '192.0.2.0/24'\nseed = 7\ncapture_port = [53, 5353]\nrole = ['client', 'auth']\nwatch_pid = 9\ntelemetry_interval = '100ms'\nexpect = 'answered >= 99 %'\n\
-             compare_answers = 'recorded'\ncompare_ignore = ['ad', 'type == SOA']\nkeep_responses = true\ndrop_duplicates = true\nmax_input = '9 GB'\n\
+             compare_answers = 'recorded'\ncompare_ignore = ['ad', 'type == SOA']\nkeep_responses = true\ndrop_duplicates = true\ntext_format = 'dnsperf'\nmax_input = '9 GB'\n\
              tls_ca = 'ca.pem'\ntls_name = 'ns1.example'\ntls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\n\
              idle_timeout = '0s'\npipeline = 3\nnagle = true\ntls_version = '1.2'\npadding = 'off'\n",
         )

@@ -44,7 +44,9 @@ const ALL: [Format; 5] = [
     Format {
         name: "TSV with a header line, LDplayer text or dnsperf queries",
         is_beginning: |_| true,
-        open: |opened, _, _| Ok((Box::new(text::TextSource::open(&opened.path, opened.reader)?), false)),
+        open: |opened, options, _| {
+            Ok((Box::new(text::TextSource::open(&opened.path, opened.reader, options.text_format)?), false))
+        },
     },
 ];
 

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn inputs_are_merged_by_time_and_their_accounts_added() {
         let open = |text: &'static str| {
-            let rows = text::TextSource::open(std::path::Path::new("t"), Box::new(text.as_bytes())).unwrap();
+            let rows = text::TextSource::open(std::path::Path::new("t"), Box::new(text.as_bytes()), None).unwrap();
             Box::new(Sorted::new(rows, "t".into(), Meter::default(), Window::one_of(2))) as Box<dyn Source>
         };
         let a = "time\tsrc\tqname\tqtype\n1\t192.0.2.1\ta\tA\n3\t192.0.2.1\ta\tA\n3\tx\ta\tA\n";

@@ -1,7 +1,9 @@
 //! Text traces: detects the format, reads line by line, and reports damage with its line.
 
+use std::fmt;
 use std::io::{self, BufRead, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use ldplayer_core::Transaction;
 use ldplayer_core::damage::{Ending, Flaw};
@@ -49,15 +51,19 @@ pub(crate) struct TextSource {
 }
 
 impl TextSource {
-    /// Recognises the format by the first lines.
+    /// Recognises the format by the first lines, unless one is chosen for those without a header.
     ///
     /// # Errors
     /// The system refuses the input, or it is empty or of no known format.
-    pub fn open(path: &Path, mut reader: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
+    pub fn open(
+        path: &Path,
+        mut reader: Box<dyn BufRead + Send>,
+        chosen: Option<TextFormat>,
+    ) -> Result<Self, TraceError> {
         let mut head = Vec::new();
         let file_error = |source| TraceError::File { path: path.to_owned(), source };
         reader.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(file_error)?;
-        let parser = recognise(&head).map_err(|Unknown { what, remedy }| TraceError::Format {
+        let parser = recognise(&head, chosen).map_err(|Unknown { what, remedy }| TraceError::Format {
             path: path.to_owned(),
             what,
             remedy,
@@ -168,6 +174,8 @@ fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Pars
 
 /// A format without header, which most of the first lines fit.
 struct WithoutHeader {
+    /// The word to choose it by.
+    name: &'static str,
     /// Whether a line is of the format.
     is_line: fn(&str) -> bool,
     /// The parser at the start of an input.
@@ -176,9 +184,29 @@ struct WithoutHeader {
 
 /// All formats without header, in the order of trial.
 const WITHOUT_HEADER: [WithoutHeader; 2] = [
-    WithoutHeader { is_line: ldplayer::is_row, parser: ldplayer::without_header },
-    WithoutHeader { is_line: dnsperf::is_query, parser: || Box::new(dnsperf::Queries::default()) },
+    WithoutHeader { name: "ldplayer", is_line: ldplayer::is_row, parser: ldplayer::without_header },
+    WithoutHeader { name: "dnsperf", is_line: dnsperf::is_query, parser: || Box::new(dnsperf::Queries::default()) },
 ];
+
+/// A text format without header, chosen in place of what the first lines say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextFormat(&'static str);
+
+impl FromStr for TextFormat {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let names = WITHOUT_HEADER.map(|format| format.name);
+        let found = names.into_iter().find(|name| *name == word);
+        found.map(Self).ok_or_else(|| format!("unknown text format `{word}`: use {}", names.join(" or ")))
+    }
+}
+
+impl fmt::Display for TextFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
 
 /// Why the format of an input is unknown.
 #[derive(Debug)]
@@ -190,7 +218,7 @@ pub(crate) struct Unknown {
 }
 
 /// The parser for an input that begins with `head`.
-fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
+fn recognise(head: &[u8], chosen: Option<TextFormat>) -> Result<Box<dyn LineParser>, Unknown> {
     if head.is_empty() {
         return Err(Unknown {
             what: "the file is empty".into(),
@@ -223,7 +251,11 @@ fn recognise(head: &[u8]) -> Result<Box<dyn LineParser>, Unknown> {
             data().fold((0, 0), |(fitting, all), line| (fitting + usize::from(is_line(line)), all + 1));
         fitting * 2 > all
     };
-    if let Some(format) = WITHOUT_HEADER.iter().find(|format| majority(format.is_line)) {
+    let is_it = |format: &&WithoutHeader| match chosen {
+        Some(chosen) => format.name == chosen.0,
+        None => majority(format.is_line),
+    };
+    if let Some(format) = WITHOUT_HEADER.iter().find(is_it) {
         return Ok((format.parser)());
     }
     if data().any(dnsperf::is_update) {
@@ -345,7 +377,7 @@ pub(crate) mod tests {
 
     /// Opens a text as a file named `t`.
     pub(crate) fn open(text: &[u8]) -> Result<TextSource, TraceError> {
-        TextSource::open(Path::new("t"), Box::new(Cursor::new(text.to_vec())))
+        TextSource::open(Path::new("t"), Box::new(Cursor::new(text.to_vec())), None)
     }
 
     /// All of its transactions, and its accounts.
@@ -358,6 +390,24 @@ pub(crate) mod tests {
 
     fn refusal(text: &[u8]) -> String {
         open(text).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_chosen_format_is_taken_whatever_the_first_lines_are() {
+        let text = b"what is this\nand that, or not?\nwww.example. A\n";
+        assert!(refusal(text).contains("unknown format"));
+        let chosen = |word: &str| {
+            let reader = Box::new(Cursor::new(text.to_vec()));
+            let mut source = TextSource::open(Path::new("t"), reader, Some(word.parse().unwrap())).unwrap();
+            let mut all = Vec::new();
+            while source.read(&mut all).unwrap() {}
+            (all.len(), source.tally.packets)
+        };
+        assert_eq!((chosen("dnsperf"), chosen("ldplayer")), ((1, 3), (0, 3)));
+        assert_eq!(
+            "dnsprf".parse::<TextFormat>().unwrap_err(),
+            "unknown text format `dnsprf`: use ldplayer or dnsperf"
+        );
     }
 
     #[test]
@@ -393,7 +443,7 @@ pub(crate) mod tests {
         }
         let text = "a.example A\n".repeat(2 * HEAD / 12);
         let reader = io::BufReader::new(Cursor::new(text.clone()).chain(Broken));
-        let mut source = TextSource::open(Path::new("t"), Box::new(reader)).unwrap();
+        let mut source = TextSource::open(Path::new("t"), Box::new(reader), None).unwrap();
         let mut all = Vec::new();
         while source.read(&mut all).unwrap() {}
         let damage = &source.tally.damaged[0];

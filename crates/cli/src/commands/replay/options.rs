@@ -162,14 +162,14 @@ mod tests {
             "a.pcap --server 127.0.0.1:5300 --server localhost --map 192.0.2.1=::1 --rules do.toml --timing rate:100 --start 1 --stop 2s --loop 3 --for 9s --clients 4 \
              --transport dot --sources ports --path packets --interface eth0 --next-hop 192.0.2.1,fe80::1 --rtt normal:20ms,5ms --jitter 2ms --loss 1% --bandwidth 10Mbit --query-timeout 2s --workers 2 --cores 0,1 --precision low --max-lag 5 \
              --max-outstanding 9 --stamp-sends --count-segments --allow-target 192.0.2.0/24 --seed 3 --capture-port 53,5353 --role client --watch-pid 7 --telemetry-interval 200ms \
-             --compare-answers recorded --compare-ignore ad --compare-ignore additional --keep-responses --drop-duplicates --max-input 9GB \
+             --compare-answers recorded --compare-ignore ad --compare-ignore additional --keep-responses --drop-duplicates --text-format dnsperf --max-input 9GB \
              --tls-insecure --tls-name a.example --tls-port 8853 --doh-method get --doh-path /q --nagle on --pipeline 3",
         );
         let file = "trace = 'a.pcap'\nserver = ['127.0.0.1:5300', 'localhost']\nmap = '192.0.2.1=::1'\nrules = 'do.toml'\ntiming = 'rate:100'\n\
             start = 1\nstop = '2s'\nloop = 3\nfor = '9s'\nclients = 4\ntransport = 'dot'\nsources = 'ports'\npath = 'packets'\ninterface = 'eth0'\nnext_hop = ['192.0.2.1', 'fe80::1']\nrtt = 'normal:20ms,5ms'\njitter = '2ms'\nloss = '1%'\nbandwidth = '10Mbit'\nquery_timeout = 2\nworkers = 2\ncores = [0, 1]\n\
             precision = 'low'\nmax_lag = 5\nmax_outstanding = 9\nstamp_sends = true\ncount_segments = true\nallow_target = '192.0.2.0/24'\nseed = 3\n\
             capture_port = [53, 5353]\nrole = 'client'\nwatch_pid = 7\ntelemetry_interval = 0.2\n\
-            compare_answers = 'recorded'\ncompare_ignore = ['ad', 'additional']\nkeep_responses = true\ndrop_duplicates = true\nmax_input = '9 GB'\ntls_insecure = true\ntls_name = 'a.example'\n\
+            compare_answers = 'recorded'\ncompare_ignore = ['ad', 'additional']\nkeep_responses = true\ndrop_duplicates = true\ntext_format = 'dnsperf'\nmax_input = '9 GB'\ntls_insecure = true\ntls_name = 'a.example'\n\
             tls_port = 8853\ndoh_method = 'get'\ndoh_path = '/q'\nnagle = true\npipeline = 3";
         assert_eq!(typed, RunSpec::parse(file).unwrap());
         assert_eq!(spec("a.pcap --speed 2").timing(), Timing::Scaled(2.0));
