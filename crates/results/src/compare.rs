@@ -20,6 +20,7 @@
 mod alike;
 mod contrast;
 mod gate;
+mod ranks;
 mod row;
 mod sample;
 mod student;

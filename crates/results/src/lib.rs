@@ -47,9 +47,9 @@
 //! # Files
 //!
 //! The run directory. `recorder.rs`, `rows.rs` and `keeper.rs` save rows so that a crash loses seconds at most; `analysis/` makes
-//! every figure from the rows on disk; `verdict.rs` judges the replay, `judge.rs` what was expected of the server (`expect.rs` is how that is written), `answers.rs` compares
+//! every figure from the rows on disk; `verdict.rs` judges the replay (`verdict/timing.rs` its lateness, `verdict/host.rs` which percentiles its host can have changed), `judge.rs` what was expected of the server (`expect.rs` is how that is written), `answers.rs` compares
 //! what two runs kept of their responses, `verdict/advice.rs` says what to do; `compare/` holds runs against each other by their
-//! repeats (`contrast.rs` is the statistics, `gate.rs` what must hold); `ratio.rs` compares response times over UDP and over
+//! repeats (`contrast.rs` and `ranks.rs` are the statistics, `gate.rs` what must hold); `ratio.rs` compares response times over UDP and over
 //! connections (`ratio/pairs.rs` out of the rows, `ratio/figures.rs`, and in `ratio/diagnosis.rs` what they say); `words.rs` has
 //! words for keys, in the order of their meaning, and `numbers.rs` writes numbers for people. `selection.rs` chooses rows by a
 //! condition. The crate `report` shows all of it. What a run was asked for is kept in run.json and never looked at.

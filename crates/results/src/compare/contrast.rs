@@ -2,6 +2,7 @@
 
 use ldplayer_core::random::{draw, subkey};
 
+use super::ranks::{self, Ranked};
 use super::student;
 
 /// Repeats of each side from which on the distribution of the estimate is taken from the repeats themselves; with fewer, resampling
@@ -9,6 +10,8 @@ use super::student;
 pub const MANY: usize = 10;
 /// Resamples of a bootstrap.
 pub const RESAMPLES: usize = 1_999;
+/// Repeats of each side from which on the tails of latency are compared by ranks: with fewer, ranks cannot say anything in a table of many figures.
+const RANKED: usize = 8;
 /// The seed of all resampling.
 const SEED: u64 = 0x6c64_706c_6179_6572;
 /// More repeats than this are not counted.
@@ -40,17 +43,38 @@ enum Law {
     Student(u32),
     /// As in resamples, in their order (studentised bootstrap: Efron 1979, Hall 1988).
     Resampled(Vec<f64>),
+    /// By ranks, where these can say it; else as Student's t. Figures are known to `resolution`.
+    Ranked { ranked: Ranked, freedom: u32, resolution: f64 },
+}
+
+/// What is compared of the repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Their means.
+    Means,
+    /// Their ranks, where there are enough of them.
+    Ranks,
 }
 
 impl Contrast {
-    /// The mean of some repeats; `None` of fewer than two. Repeats are taken to differ by `resolution` at least.
-    pub fn of_one(values: &[f64], resolution: f64) -> Option<Self> {
-        Self::of(&[values], &[1.0], resolution)
+    /// The middle of some repeats; `None` of fewer than two. Repeats are taken to differ by `resolution` at least.
+    pub fn of_one(values: &[f64], resolution: f64, by: By) -> Option<Self> {
+        let found = Self::of(&[values], &[1.0], resolution)?;
+        let is_ranked = by == By::Ranks && (RANKED..=ranks::MOST).contains(&values.len());
+        Some(if is_ranked { found.ranked(Ranked::of_pairs(values), resolution) } else { found })
     }
 
-    /// The mean of `b` minus `factor` times the mean of `a` (Welch 1947).
-    pub fn of_two(a: &[f64], b: &[f64], factor: f64, resolution: f64) -> Option<Self> {
-        Self::of(&[b, a], &[1.0, -factor], resolution)
+    /// The middle of `b` minus `factor` times that of `a` (Welch 1947).
+    pub fn of_two(a: &[f64], b: &[f64], factor: f64, resolution: f64, by: By) -> Option<Self> {
+        let found = Self::of(&[b, a], &[1.0, -factor], resolution)?;
+        let is_ranked = by == By::Ranks && [a, b].iter().all(|side| (RANKED..=ranks::MOST).contains(&side.len()));
+        let scaled = || a.iter().map(|value| value * factor).collect::<Vec<_>>();
+        Some(if is_ranked { found.ranked(Ranked::of_two(&scaled(), b), resolution) } else { found })
+    }
+
+    fn ranked(self, ranked: Ranked, resolution: f64) -> Self {
+        let freedom = freedom(&self.parts, 0);
+        Self { centre: ranked.centre(), law: Law::Ranked { ranked, freedom, resolution }, ..self }
     }
 
     fn of(samples: &[&[f64]], weights: &[f64], resolution: f64) -> Option<Self> {
@@ -70,15 +94,22 @@ impl Contrast {
     /// The estimate less a known figure.
     pub fn less(mut self, figure: f64) -> Self {
         self.centre -= figure;
+        if let Law::Ranked { ranked, .. } = &mut self.law {
+            *ranked = ranked.clone().less(figure);
+        }
         self
     }
 
     /// The estimate the other way round.
     pub fn negated(mut self) -> Self {
         self.centre = -self.centre;
-        if let Law::Resampled(found) = &mut self.law {
-            found.iter_mut().for_each(|value| *value = -*value);
-            found.reverse();
+        match &mut self.law {
+            Law::Student(_) => {}
+            Law::Resampled(found) => {
+                found.iter_mut().for_each(|value| *value = -*value);
+                found.reverse();
+            }
+            Law::Ranked { ranked, .. } => *ranked = ranked.clone().negated(),
         }
         self
     }
@@ -90,13 +121,23 @@ impl Contrast {
 
     /// What the truth is below with this probability only; never above the estimate, which resamples of few different values could give.
     pub fn low(&self, outside: f64) -> f64 {
+        if let Law::Ranked { ranked, resolution, .. } = &self.law
+            && let Some(low) = ranked.low(outside)
+        {
+            return low.min(self.centre - resolution);
+        }
         self.centre - self.error * self.law.exceeded(outside).max(0.0)
     }
 
     /// What the truth is above with this probability only; never below the estimate.
     pub fn high(&self, outside: f64) -> f64 {
+        if let Law::Ranked { ranked, resolution, .. } = &self.law
+            && let Some(high) = ranked.high(outside)
+        {
+            return high.max(self.centre + resolution);
+        }
         let exceeded = match &self.law {
-            Law::Student(_) => self.law.exceeded(outside),
+            Law::Student(_) | Law::Ranked { .. } => self.law.exceeded(outside),
             Law::Resampled(found) => -found[at(found.len(), outside)],
         };
         self.centre + self.error * exceeded.max(0.0)
@@ -129,7 +170,7 @@ impl Contrast {
 impl Law {
     fn exceeded(&self, probability: f64) -> f64 {
         match self {
-            Self::Student(freedom) => student::exceeded(probability, *freedom),
+            Self::Student(freedom) | Self::Ranked { freedom, .. } => student::exceeded(probability, *freedom),
             Self::Resampled(found) => found[at(found.len(), 1.0 - probability)],
         }
     }
@@ -200,7 +241,7 @@ pub fn of_median(values: &[f64], resolution: f64) -> Option<(f64, f64)> {
         return None;
     }
     if values.len() < MANY {
-        return Contrast::of_one(values, resolution).map(|mean| mean.interval(super::OUTSIDE));
+        return Contrast::of_one(values, resolution, By::Means).map(|mean| mean.interval(super::OUTSIDE));
     }
     let mut medians: Vec<f64> = (0..RESAMPLES).map(|number| median(redraw(values, 0, number))).collect();
     medians.sort_unstable_by(f64::total_cmp);

@@ -143,7 +143,7 @@ impl<'a> Gate<'a> {
             }
             (Bound::Times { .. }, _) => difference(&self.a, &self.b, factor, self.pair.interleaved)?,
             (bound, scale) => {
-                let of_b = Contrast::of_one(&self.b.scaled(), scale.resolution())?;
+                let of_b = Contrast::of_one(&self.b.scaled(), scale.resolution(), self.b.by)?;
                 of_b.less(scale.of(self.absolute(bound)?).max(f64::MIN))
             }
         };

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::FEWEST;
-use super::contrast::{self, Contrast, median};
+use super::contrast::{self, By, Contrast, median};
 use super::sample::{Sample, Scale};
 use super::words;
 use crate::expect::Quantity;
@@ -12,6 +12,8 @@ use ldplayer_core::Answer;
 /// Pairs of runs from which on they are compared pair by pair. With fewer that costs more, in degrees of freedom, than it gains; and to
 /// take runs apart that were disturbed alike makes intervals too wide, never too narrow.
 const PAIRED: usize = 6;
+/// The same where they are compared by ranks.
+const RANKED_PAIRS: usize = 12;
 
 /// What a figure is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -138,10 +140,12 @@ pub fn difference(a: &Sample, b: &Sample, factor: f64, interleaved: bool) -> Opt
     let (of_a, of_b) = (a.scaled(), b.scaled());
     let pairs = b.numbers.iter().zip(&of_b).filter_map(|(number, b)| Some(b - factor * of_a[at_a(number)?]));
     let pairs: Vec<f64> = pairs.collect();
-    if interleaved && pairs.len() >= PAIRED && pairs.len() == of_a.len() && pairs.len() == of_b.len() {
-        return Contrast::of_one(&pairs, resolution);
+    // Ranks of few pairs say less than those of twice as many runs.
+    let paired = if b.by == By::Ranks { RANKED_PAIRS } else { PAIRED };
+    if interleaved && pairs.len() >= paired && pairs.len() == of_a.len() && pairs.len() == of_b.len() {
+        return Contrast::of_one(&pairs, resolution, b.by);
     }
-    Contrast::of_two(&of_a, &of_b, factor, resolution)
+    Contrast::of_two(&of_a, &of_b, factor, resolution, b.by)
 }
 
 /// Whether all repeats of both are one like the other, as counts may be.

@@ -1,7 +1,8 @@
 //! A figure over the repeats of a side.
 
 use super::Side;
-use crate::expect::Quantity;
+use super::contrast::{By, median};
+use crate::expect::{Quantile, Quantity};
 
 /// How figures are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +65,8 @@ impl Scale {
 pub struct Sample {
     /// How it is compared.
     pub scale: Scale,
+    /// By what: tails of latency by ranks.
+    pub by: By,
     /// The numbers of the runs that have it.
     pub numbers: Vec<u32>,
     /// The figures of these.
@@ -87,8 +90,12 @@ impl Sample {
             }
             _ => Scale::Points { queries: sent as f64 },
         };
+        let by = match quantity {
+            Quantity::Latency { quantile: Quantile::P99 | Quantile::P999 | Quantile::Max, .. } => By::Ranks,
+            _ => By::Means,
+        };
         let (numbers, values) = (Vec::new(), Vec::new());
-        let mut sample = Self { scale, numbers, values, unanswered: 0, missing: 0, reason: None };
+        let mut sample = Self { scale, by, numbers, values, unanswered: 0, missing: 0, reason: None };
         for (number, report) in &side.runs {
             let waited_ms = report.config.query_timeout_ns() as f64 / 1e6;
             if side.is_strict && !report.is_good(quantity) {
@@ -130,14 +137,17 @@ impl Sample {
         if values.len() < 2 {
             return None;
         }
-        let mean = |chosen: &dyn Fn(usize) -> bool| {
+        let middle = |chosen: &dyn Fn(usize) -> bool| {
             let chosen: Vec<f64> =
                 values.iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, value)| *value).collect();
-            chosen.iter().sum::<f64>() / chosen.len() as f64
+            match self.by {
+                By::Means => chosen.iter().sum::<f64>() / chosen.len() as f64,
+                By::Ranks => median(chosen),
+            }
         };
         let half = values.len() / 2;
-        let halves = mean(&|at| at < half) - mean(&|at| at >= half);
-        let turns = mean(&|at| at % 2 == 0) - mean(&|at| at % 2 == 1);
+        let halves = middle(&|at| at < half) - middle(&|at| at >= half);
+        let turns = middle(&|at| at % 2 == 0) - middle(&|at| at % 2 == 1);
         Some(halves.abs().max(turns.abs()))
     }
 }

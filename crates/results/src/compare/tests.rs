@@ -5,7 +5,7 @@ use std::cell::Cell;
 use ldplayer_core::random::{draw, normal};
 use serde_json::Value;
 
-use super::contrast::Contrast;
+use super::contrast::{By, Contrast};
 use super::*;
 use crate::model::{Fidelity, Good, SideUsage, Tail};
 use crate::{Expectation, RunConfig, Summary};
@@ -104,13 +104,16 @@ fn intervals_of_95_percent_hold_the_truth_in_about_95_of_100_tries() {
                 low <= TRUTH && TRUTH <= high
             })
         };
-        let apart = covered(|a, b| Contrast::of_two(a, b, 1.0, 1e-3).unwrap());
+        let apart = covered(|a, b| Contrast::of_two(a, b, 1.0, 1e-3, By::Means).unwrap());
         assert!((925..=990).contains(&apart), "{repeats} repeats, apart: {apart} of 1000");
         let in_pairs = covered(|a, b| {
             let pairs: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
-            Contrast::of_one(&pairs, 1e-3).unwrap()
+            Contrast::of_one(&pairs, 1e-3, By::Means).unwrap()
         });
         assert!((925..=990).contains(&in_pairs), "{repeats} repeats, in pairs: {in_pairs} of 1000");
+        // Three and five are too few for ranks.
+        let by_ranks = covered(|a, b| Contrast::of_two(a, b, 1.0, 1e-3, By::Ranks).unwrap());
+        assert!((925..=990).contains(&by_ranks), "{repeats} repeats, by ranks: {by_ranks} of 1000");
         let median = per_mille(tries, |_| {
             let (low, high) = contrast::of_median(&noise.many(repeats, 0.1), 1e-3).unwrap();
             low <= 0.0 && 0.0 <= high
@@ -220,6 +223,25 @@ fn undecided_says_how_many_more_repeats_and_they_do() {
     assert!(more > 1 && few.words.ends_with(&format!("undecided: {more} more repeats")), "{}", few.words);
     let decided = per_mille(20, |_| judged(4 + 2 * more as usize).verdict == Verdict::Worse);
     assert!(decided >= 700, "{decided} of 1000 with twice as many as were told ({more})");
+}
+
+/// By Student's distribution a tail that is 20 % longer was undecided, since one repeat of A was twice as long as the others.
+#[test]
+fn ranks_decide_on_tails_that_one_odd_repeat_hides_from_means() {
+    let p99: Expectation = "p99 <= 1s".parse().unwrap();
+    let noise = Noise::new(31);
+    let mut pair = pair(&noise, 8, 0.003, 1.2);
+    let tail = &mut pair.a.runs[3].1.summary.latency_ms.from_sent;
+    tail.p99 = tail.p99.map(|ms| ms * 2.0);
+    let judged = |by: By| {
+        let (mut a, mut b) = (Sample::of(p99.quantity, &pair.a), Sample::of(p99.quantity, &pair.b));
+        (a.by, b.by) = (by, by);
+        row::row(Family::Latency, p99.quantity, &a, &b, true, OUTSIDE)
+    };
+    let (by_ranks, by_means) = (judged(By::Ranks), judged(By::Means));
+    assert_eq!((by_means.verdict, by_ranks.verdict), (Verdict::Undecided, Verdict::Worse), "{}", by_means.words);
+    let Change { estimate, low, high, .. } = by_ranks.change.unwrap();
+    assert!(low > 1.18 && (1.19..1.21).contains(&estimate) && high < 1.22, "{low} to {high}");
 }
 
 #[test]
