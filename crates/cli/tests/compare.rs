@@ -128,6 +128,46 @@ fn what_cannot_be_compared_is_one_line_and_status_2() {
 const ZONE: &str =
     "example. 60 SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 NS ns.example.\nns.example. 60 A 192.0.2.1\n";
 
+/// One run of each says nothing; with two more it does.
+#[test]
+fn an_undecided_gate_adds_the_repeats_that_may_decide_it_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("trace.tsv"), "time\tsrc\tqname\tqtype\n1.0\t192.0.2.1\tns.example.\tA\n").unwrap();
+    fs::create_dir(at("zones")).unwrap();
+    fs::write(at("zones/example.zone"), ZONE).unwrap();
+    let write = |undecided: &str| {
+        let text = format!(
+            "trace = 'trace.tsv'\nprecision = 'low'\n[server.meta]\nkind = 'meta'\nzones = 'zones'\n[matrix]\nseed = [1, 2]\n\
+             [gate]\nbaseline = 'seed=1'\nkeep = 'answered >= 0.9 x'\nundecided = {undecided}\n"
+        );
+        fs::write(at("experiment.toml"), text).unwrap();
+    };
+    let made = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let made =
+            command.current_dir(folder.path()).args(["experiment", "experiment.toml", "-o", "out"]).output().unwrap();
+        let record: Value = serde_json::from_slice(&fs::read(at("out/experiment.json")).unwrap()).unwrap();
+        let said = String::from_utf8(made.stderr).unwrap();
+        (made.status.code(), record["runs"].as_array().unwrap().len(), said)
+    };
+    write("'fail'");
+    let (status, runs, _) = made();
+    assert_eq!((status, runs), (Some(4), 2));
+    write("'warn'");
+    assert_eq!((made().0, made().1), (Some(0), 2));
+    write("['repeat:1', 'warn']");
+    let (status, runs, said) = made();
+    assert_eq!((status, runs), (Some(0), 4), "{said}");
+    assert!(said.contains("undecided: 1 more repeat of each cell"), "{said}");
+    // Again: they were added once.
+    assert_eq!((made().1, made().2.contains("more repeat")), (4, false));
+    write("'repeat:5'");
+    fs::remove_dir_all(at("out")).unwrap();
+    let (status, runs, said) = made();
+    assert_eq!((status, runs), (Some(0), 6), "two more decide it: {said}");
+}
+
 /// Real runs: two transports in turns, with a gate that holds and one that cannot.
 #[test]
 fn an_experiment_is_judged_by_its_gate_and_compared_by_its_keys() {

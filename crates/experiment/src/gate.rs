@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::str::FromStr;
 
 use ldplayer_core::nearest::suggest;
 use ldplayer_results::Expectation;
@@ -11,7 +12,10 @@ use ldplayer_workload::spec::{BadSpec, Item, read};
 use crate::cell::Cell;
 use crate::error::ExperimentError;
 use crate::keys::known_keys;
-use crate::values::expectations;
+use crate::values::{each, expectations};
+
+/// Maximum number of repeats that are added.
+const MOST_REPEATS: u32 = 1_000;
 
 /// Conditions on cells relative to a baseline.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +24,51 @@ pub struct Gate {
     pub baseline: Option<(String, String)>,
     /// The conditions, mostly relative to the baseline.
     pub keep: Vec<Expectation>,
+    /// What follows from conditions that are undecided.
+    pub undecided: Undecided,
+}
+
+/// What follows from undecided conditions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Undecided {
+    /// Whether the status says nothing of them.
+    pub is_allowed: bool,
+    /// Maximum number of repeats that an experiment adds once to decide them.
+    pub repeats: u32,
+}
+
+/// A word of the key `undecided`.
+enum Step {
+    Fail,
+    Warn,
+    Repeat(u32),
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word.split_once(':') {
+            None if word == "fail" => Ok(Self::Fail),
+            None if word == "warn" => Ok(Self::Warn),
+            Some(("repeat", count)) => {
+                let repeats = count.parse().ok().filter(|repeats| (1..=MOST_REPEATS).contains(repeats));
+                let bad = || format!("`{count}` is not a number of repeats from 1 to {MOST_REPEATS}");
+                repeats.map(Self::Repeat).ok_or_else(bad)
+            }
+            _ => Err(format!("`{word}`: use fail, warn or repeat:10")),
+        }
+    }
+}
+
+impl FromIterator<Step> for Undecided {
+    fn from_iter<I: IntoIterator<Item = Step>>(steps: I) -> Self {
+        steps.into_iter().fold(Self::default(), |undecided, step| match step {
+            Step::Fail => Self { is_allowed: false, ..undecided },
+            Step::Warn => Self { is_allowed: true, ..undecided },
+            Step::Repeat(repeats) => Self { repeats, ..undecided },
+        })
+    }
 }
 
 impl Gate {
@@ -29,16 +78,19 @@ impl Gate {
     /// The first error, with its line.
     pub fn read(item: &Item<'_>) -> Result<Self, BadSpec> {
         let table = item.table()?;
-        table.items(&["baseline", "keep"])?;
+        table.items(&["baseline", "keep", "undecided"])?;
         let keep = table.get("keep").map_or(Ok(Vec::new()), |given| expectations(&given))?;
         if keep.is_empty() {
             return Err(item.bad("no conditions: add keep = [\"p99 <= 1.10 x\"]"));
         }
-        let Some(given) = table.get("baseline") else { return Ok(Self { baseline: None, keep }) };
+        let steps =
+            table.get("undecided").map(|given| each(&given, |item| item.parsed(str::parse::<Step>))).transpose()?;
+        let undecided = steps.unwrap_or_default().into_iter().collect();
+        let Some(given) = table.get("baseline") else { return Ok(Self { baseline: None, keep, undecided }) };
         let Some((key, value)) = given.text()?.split_once('=') else {
             return Err(given.bad("expected a key of the matrix and one of its values, such as \"server=old\""));
         };
-        Ok(Self { baseline: Some((key.trim().to_owned(), value.trim().to_owned())), keep })
+        Ok(Self { baseline: Some((key.trim().to_owned(), value.trim().to_owned())), keep, undecided })
     }
 
     /// Reads the table from a file, which may be a whole experiment.
@@ -111,6 +163,16 @@ mod tests {
             gate("[gate]\nbaseline = 'server=old'\nkeep = ['p99 <= 1.10 x', 'nxdomain = 1.00 x +- 0.1 %']").unwrap();
         assert_eq!(read.baseline, Some(("server".into(), "old".into())));
         assert!(read.keep.iter().all(Expectation::is_relative) && read.keep.len() == 2);
+        let undecided = |words: &str| {
+            gate(&format!("[gate]\nkeep = 'p99 <= 1.1 x'\nundecided = {words}")).map(|gate| gate.undecided)
+        };
+        assert_eq!(read.undecided, Undecided { is_allowed: false, repeats: 0 });
+        assert_eq!(undecided("'warn'"), Ok(Undecided { is_allowed: true, repeats: 0 }));
+        assert_eq!(undecided("['repeat:10', 'warn']"), Ok(Undecided { is_allowed: true, repeats: 10 }));
+        assert!(undecided("'repeat:0'").unwrap_err().contains("from 1 to 1000"));
+        assert!(
+            undecided("'pass'").unwrap_err().starts_with("line 3: `undecided`: `pass`: use fail, warn or repeat:10")
+        );
     }
 
     #[test]

@@ -95,6 +95,12 @@ impl Plan {
         Ok(Self { experiment, directory, digests, estimates, slots })
     }
 
+    /// Adds repeats of each cell.
+    pub fn repeat(&mut self, more: u32) {
+        self.experiment.repeats += more;
+        self.slots = order(self.experiment.cells.len(), self.experiment.repeats);
+    }
+
     /// All planned runs; in a search, one entry per cell.
     pub fn all(&self) -> impl Iterator<Item = Slot> {
         let searches = if self.experiment.find.is_some() { order(self.experiment.cells.len(), 1) } else { Vec::new() };

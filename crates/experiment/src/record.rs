@@ -205,6 +205,12 @@ impl Record {
         Ok(record)
     }
 
+    /// The highest repeat that was made.
+    pub fn repeats_made(&self) -> u32 {
+        let made = self.runs.iter().filter(|run| run.state != RunState::Planned);
+        made.map(|run| run.repeat).max().unwrap_or_default()
+    }
+
     /// A record of a plan without any runs.
     pub fn new(plan: &Plan) -> Self {
         let experiment = &plan.experiment;

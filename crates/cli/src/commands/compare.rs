@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use ldplayer_core::text::counted;
 use ldplayer_experiment::Record;
-use ldplayer_experiment::gate::Gate;
+use ldplayer_experiment::gate::{Gate, Undecided};
 use ldplayer_experiment::sides::{self, Choice, KeyValue};
 use ldplayer_results::compare::{
     self as comparing, Comparison, Estimate, GateResult, Outcome, Pair, Row, SideSummary, Verdict, figure,
@@ -29,7 +29,8 @@ A gate is TOML, as in an experiment:
   keep = [\"p99 <= 1.10 x\", \"cpu <= 1.05 x\", \"nxdomain = 1.00 x +- 0.1 %\", \"answered >= 99 %\"]
 
 Exit status: 0 every gate holds, or there is none; 1 a gate is broken; 4 no gate is broken, but
-at least one is undecided because of noise: the output says how many more repeats it needs.
+at least one is undecided because of noise: the output says how many more repeats it needs. With
+undecided = \"warn\" in the gate that is 0, too.
 
 Examples:
   ldplayer compare runs/old runs/new
@@ -79,29 +80,30 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compared =
         pairs.iter().map(|pair| Ok(Comparison { answers: comparing::answers(pair)?, ..comparing::compare(pair) }));
     let compared: Vec<Comparison> = compared.collect::<Result<_, ResultsError>>()?;
+    let undecided = gate.as_ref().map(|gate| gate.undecided).unwrap_or_default();
     let kept = gate.map(|gate| comparing::keep(&pairs, &gate.keep)).unwrap_or_default();
     if args.json {
         crate::printing::json(&json!({ "comparisons": compared, "gates": kept }))?;
     } else {
         print(&pairs, &compared, &kept)?;
     }
-    Ok(status(&kept))
+    Ok(status(&kept, undecided))
 }
 
 /// The gate of an experiment.
-fn own_gate(directory: &Path) -> Option<Gate> {
+pub fn own_gate(directory: &Path) -> Option<Gate> {
     // What is wrong with the directory is told by what reads its runs.
     let record = Record::read(directory).ok()?;
     Gate::in_text(&record.file).ok().flatten()
 }
 
 /// The exit status that follows from the gates.
-pub fn status(kept: &[GateResult]) -> ExitCode {
+pub fn status(kept: &[GateResult], undecided: Undecided) -> ExitCode {
     let has = |outcome| kept.iter().any(|kept| kept.outcome == outcome);
     match (has(Outcome::Broken), has(Outcome::Undecided)) {
         (true, _) => ExitCode::from(VERDICT_FAILED),
-        (false, true) => ExitCode::from(UNDECIDED),
-        (false, false) => ExitCode::SUCCESS,
+        (false, true) if !undecided.is_allowed => ExitCode::from(UNDECIDED),
+        (false, _) => ExitCode::SUCCESS,
     }
 }
 

@@ -14,11 +14,13 @@ use ldplayer_core::Cidr;
 use ldplayer_core::text::counted;
 use ldplayer_emulate::stock::Kind;
 use ldplayer_experiment::find::Ended;
+use ldplayer_experiment::gate::Undecided;
 use ldplayer_experiment::{
     CellSummary, Experiment, ExperimentError, MANY_RUNS, Options, Plan, Record, Replayer, RunState, ServerTable,
-    Workspace, execute, overview, summary,
+    Watcher, Workspace, execute, overview, summary,
 };
 use ldplayer_net::signals::INTERRUPTED;
+use ldplayer_results::compare::{GateResult, Outcome};
 use screen::{Screen, Shown};
 
 use super::compare;
@@ -96,7 +98,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let shown = if args.quiet { Shown::Off } else { args.progress };
     let mut screen = Screen::new(shown).map_err(Failure::environment)?;
     let workspace = Workspace::open(&directory).map_err(failure)?;
-    let plan = Plan::make(experiment, &directory, &directory.join("traces")).map_err(failure)?;
+    let mut plan = Plan::make(experiment, &directory, &directory.join("traces")).map_err(failure)?;
+    let added = workspace.before.as_ref().map_or(0, |before| added(&plan, before));
+    plan.repeat(added);
     tell_what_starts(&plan);
     let ldplayer = std::env::current_exe().context("experiment: this program's own file")?;
     let replayer = args.replayer()?;
@@ -107,12 +111,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         allow_target: args.allow_target.clone(),
         replayer,
     };
-    let record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
+    let mut record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
     if plan.experiment.find.is_some() {
         return searched(&plan, &record, args);
     }
+    let mut page = overview(&plan.directory, &record, false);
+    let undecided = plan.experiment.gate.as_ref().map(|gate| gate.undecided).unwrap_or_default();
+    let gates = page.as_ref().map_or(&[][..], |page| &page.gates);
+    if let Some(more) = more_repeats(undecided, gates).filter(|_| added == 0 && !screen.is_stopped()) {
+        screen.tell(&format!("undecided: {} of each cell", counted(more.into(), "more repeat", "more repeats")));
+        plan.repeat(more);
+        let workspace = Workspace::open(&directory).map_err(failure)?;
+        record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
+        page = overview(&plan.directory, &record, false);
+    }
     let cells = summary(&plan, &record).map_err(failure)?;
-    let page = overview(&plan.directory, &record, false);
     let written = page.as_ref().map_or(Ok(()), |page| page.write_page(&plan.directory.join("report.html")));
     let kept = page.as_ref().map_or(&[][..], |page| &page.gates);
     if args.json {
@@ -121,13 +134,28 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         print::summary(&plan, &record, &cells, kept)?;
     }
     let ended = match status(&plan, &record, &cells) {
-        made if made == ExitCode::SUCCESS => compare::status(kept),
+        made if made == ExitCode::SUCCESS => compare::status(kept, undecided),
         failed => failed,
     };
     // Results are printed before errors about their figures.
     page?;
     written?;
     Ok(ended)
+}
+
+/// Repeats that an earlier call added to those of the file. They are not added to once more: to repeat until a gate holds, and to stop then, would
+/// favour that it holds.
+fn added(plan: &Plan, before: &Record) -> u32 {
+    match &plan.experiment.gate {
+        Some(gate) if gate.undecided.repeats > 0 => before.repeats_made().saturating_sub(plan.experiment.repeats),
+        _ => 0,
+    }
+}
+
+/// How many repeats would decide the undecided conditions, as far as they may be added.
+fn more_repeats(undecided: Undecided, gates: &[GateResult]) -> Option<u32> {
+    let open = gates.iter().filter(|gate| gate.outcome == Outcome::Undecided).filter_map(|gate| gate.more_repeats);
+    open.max().map(|more| more.min(undecided.repeats)).filter(|&more| more > 0)
 }
 
 impl Args {

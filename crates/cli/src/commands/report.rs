@@ -101,7 +101,8 @@ fn of_experiment(directory: &Path, args: &Args) -> Result<ExitCode, Failure> {
         write_line!(out, "report: {}", page.display())?;
         args.export.iter().try_for_each(|figures| write_line!(out, "figures: {}", figures.display()))?;
     }
-    Ok(compare::status(&overview.gates))
+    let undecided = compare::own_gate(directory).map(|gate| gate.undecided).unwrap_or_default();
+    Ok(compare::status(&overview.gates, undecided))
 }
 
 fn status(runs: &[Document<Value>]) -> ExitCode {
