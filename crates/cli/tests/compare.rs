@@ -59,6 +59,25 @@ fn a_slower_tail_breaks_the_gate_with_a_sentence_and_the_same_one_does_not() {
             || said.contains("ms: worse"),
         "{said}"
     );
+    let first = said.lines().next().unwrap();
+    assert!(
+        first.starts_with("gate       BROKEN") && said.lines().nth(4).unwrap().starts_with("compared   "),
+        "{said}"
+    );
+    let table =
+        said.lines().skip_while(|line| !line.contains("A: median")).take_while(|line| !line.starts_with("not known"));
+    assert!(table.clone().count() > 8 && table.clone().all(|line| line.chars().count() <= 80), "{said}");
+    let to_ci = compare(folder.path(), &["old", "slow", "--gate", "gate.toml", "--markdown", "--junit", "gate.xml"]);
+    let summary = stdout(&to_ci);
+    assert_eq!(to_ci.status.code(), Some(1));
+    assert!(summary.starts_with("| gate | |\n|---|---|\n| BROKEN | p99 \\<= 1.1 x is broken: "), "{summary}");
+    assert!(summary.contains("\n| p99 | ") && summary.contains(" | WORSE |\n"), "{summary}");
+    let tests = fs::read_to_string(of("gate.xml")).unwrap();
+    assert!(tests.contains("tests=\"3\" failures=\"1\" skipped=\"0\""), "{tests}");
+    assert!(
+        tests.contains("<testcase classname=\"slow against old\" name=\"p99 &lt;= 1.1 x\"><failure type=\"broken\""),
+        "{tests}"
+    );
     let held = compare(folder.path(), &["old", "again", "--gate", "gate.toml", "--json"]);
     let json: Value = serde_json::from_slice(&held.stdout).unwrap();
     assert_eq!(held.status.code(), Some(0), "{json}");

@@ -28,6 +28,7 @@ mod page;
 pub mod ratio;
 mod rewrite;
 mod text;
+pub mod xml;
 
 use std::path::Path;
 

@@ -1,19 +1,21 @@
 //! `ldplayer compare`: what differs between runs, and whether a gate is broken.
 
-use std::io::{self, Write};
+mod junit;
+mod markdown;
+mod text;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ldplayer_core::text::counted;
+use anyhow::Context;
 use ldplayer_experiment::Record;
 use ldplayer_experiment::gate::{Gate, Undecided};
 use ldplayer_experiment::sides::{self, Choice, KeyValue};
-use ldplayer_results::compare::{
-    self as comparing, Comparison, Estimate, GateResult, Outcome, Pair, Row, SideSummary, Verdict, figure,
-};
-use ldplayer_results::{AnswersCompared, Quantity, ResultsError};
+use ldplayer_results::ResultsError;
+use ldplayer_results::compare::{self as comparing, Comparison, GateResult, Outcome};
 use serde_json::json;
 
+pub use self::text::gates;
 use crate::failure::{Failure, UNDECIDED, VERDICT_FAILED};
 
 /// Options of `compare`.
@@ -34,6 +36,7 @@ undecided = \"warn\" in the gate that is 0, too.
 
 Examples:
   ldplayer compare runs/old runs/new
+  ldplayer compare runs/old runs/new --markdown --junit gates.xml >>summary.md
   ldplayer compare runs/servers --gate gate.toml \\
     --a server=nsd --b server=knot")]
 pub struct Args {
@@ -58,6 +61,12 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Print Markdown, for the summary of a step in continuous integration
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Also write the gates to FILE as JUnit XML: a test for each
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 }
 
 fn key_value(text: &str) -> Result<KeyValue, String> {
@@ -82,10 +91,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compared: Vec<Comparison> = compared.collect::<Result<_, ResultsError>>()?;
     let undecided = gate.as_ref().map(|gate| gate.undecided).unwrap_or_default();
     let kept = gate.map(|gate| comparing::keep(&pairs, &gate.keep)).unwrap_or_default();
-    if args.json {
-        crate::printing::json(&json!({ "comparisons": compared, "gates": kept }))?;
-    } else {
-        print(&pairs, &compared, &kept)?;
+    if let Some(file) = &args.junit {
+        let written = ldplayer_net::output::write(file, junit::document(&kept, undecided));
+        written.with_context(|| format!("{}: cannot be written; choose another --junit FILE", file.display()))?;
+    }
+    match (args.json, args.markdown) {
+        (true, _) => crate::printing::json(&json!({ "comparisons": compared, "gates": kept }))?,
+        (false, true) => markdown::print(&compared, &kept)?,
+        (false, false) => text::print(&pairs, &compared, &kept)?,
     }
     Ok(status(&kept, undecided))
 }
@@ -104,90 +117,5 @@ pub fn status(kept: &[GateResult], undecided: Undecided) -> ExitCode {
         (true, _) => ExitCode::from(VERDICT_FAILED),
         (false, true) if !undecided.is_allowed => ExitCode::from(UNDECIDED),
         (false, _) => ExitCode::SUCCESS,
-    }
-}
-
-/// Prints a sentence for each gate.
-pub fn gates(out: &mut impl Write, kept: &[GateResult]) -> io::Result<()> {
-    for gate in kept {
-        let word = match gate.outcome {
-            Outcome::Held => "held",
-            Outcome::Broken => "BROKEN",
-            Outcome::Undecided => "UNDECIDED",
-        };
-        write_line!(out, "gate       {word:9}  {}", gate.words)?;
-    }
-    Ok(())
-}
-
-fn print(pairs: &[Pair], compared: &[Comparison], kept: &[GateResult]) -> io::Result<()> {
-    let mut out = crate::printing::stdout();
-    for (pair, comparison) in pairs.iter().zip(compared) {
-        one(&mut out, pair, comparison)?;
-    }
-    gates(&mut out, kept)
-}
-
-fn one(out: &mut impl Write, pair: &Pair, comparison: &Comparison) -> io::Result<()> {
-    side(out, "A", &comparison.a)?;
-    side(out, "B", &comparison.b)?;
-    if pair.interleaved {
-        write_line!(out, "           repeats were made in turns (A B A B)")?;
-    }
-    comparison.warnings.iter().try_for_each(|warning| write_line!(out, "warning    {warning}"))?;
-    comparison.unknown.iter().try_for_each(|line| write_line!(out, "not known  {line}"))?;
-    let (of_a, of_b) = ("A: median [95 %]", "B: median [95 %]");
-    write_line!(out, "{:15} {of_a:30} {of_b:30} {:28} {:10} verdict", "", "B against A", "A against A")?;
-    comparison.rows.iter().try_for_each(|row| line(out, row))?;
-    let told = comparison.rows.iter().filter(|row| row.verdict != Verdict::Same);
-    told.clone().try_for_each(|row| write_line!(out, "  {}", row.words))?;
-    if let Some(answers) = &comparison.answers {
-        write_line!(out, "answers    of a run of B against one of A: {}", answered(&answers.of_b))?;
-        let again = answers.of_a.iter();
-        again.clone().try_for_each(|of_a| write_line!(out, "           of another run of A: {}", answered(of_a)))?;
-    }
-    let count = |verdict| comparison.rows.iter().filter(|row| row.verdict == verdict).count();
-    let [better, worse, same, undecided] =
-        [Verdict::Better, Verdict::Worse, Verdict::Same, Verdict::Undecided].map(count);
-    write_line!(out, "compared   {better} better, {worse} worse, {same} the same, {undecided} undecided")?;
-    write_line!(out, "")
-}
-
-/// How answers are to others, in words.
-fn answered(found: &AnswersCompared) -> String {
-    let AnswersCompared { compared, matching, better, worse, changed, not_comparable, .. } = found;
-    format!(
-        "{compared} compared: {matching} match, {better} better, {worse} worse, {changed} changed; {not_comparable} could not be compared"
-    )
-}
-
-fn side(out: &mut impl Write, word: &str, side: &SideSummary) -> io::Result<()> {
-    write_line!(out, "{word:10} {}: {}", side.name, counted(side.runs as u64, "run", "runs"))?;
-    side.left_out.iter().try_for_each(|run| write_line!(out, "           left out: {run}"))
-}
-
-fn line(out: &mut impl Write, row: &Row) -> io::Result<()> {
-    let [a, b] = [row.a, row.b].map(|estimate| estimated(row.quantity, estimate));
-    let change = row.change.map_or_else(|| "-".to_owned(), |change| change.to_string());
-    let is_ratio = row.change.is_some_and(|change| change.is_ratio);
-    let noise = row.noise_floor.map_or_else(
-        || "-".to_owned(),
-        |floor| if is_ratio { format!("{:.1} %", (floor - 1.0) * 100.0) } else { format!("{floor:.2} points") },
-    );
-    let verdict = match row.verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "WORSE",
-        Verdict::Same => "same",
-        Verdict::Undecided => "undecided",
-    };
-    write_line!(out, "{:15} {a:30} {b:30} {change:28} {noise:10} {verdict}", row.quantity.to_string())
-}
-
-/// A median with its interval.
-fn estimated(quantity: Quantity, estimate: Estimate) -> String {
-    let median = figure(quantity, estimate.median);
-    match estimate.interval {
-        None => median,
-        Some((low, high)) => format!("{median} [{}, {}]", figure(quantity, low), figure(quantity, high)),
     }
 }

@@ -19,7 +19,7 @@ pub struct Reading {
     #[arg(long)]
     pub drop_duplicates: bool,
     /// Format of text without a header line: ldplayer or dnsperf [default: what most of its first lines are]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", hide_short_help = true)]
     pub text_format: Option<TextFormat>,
     /// Refuse inputs of more than SIZE, decompressed, such as 10GB
     #[arg(long, value_name = "SIZE")]

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use ldplayer_results::ratio::figures::percent;
 use ldplayer_results::ratio::{Line, Point, Quantiles, Study};
 
+use crate::xml::escaped;
+
 /// Size of a figure, and its margins: left, top, right, bottom.
 const WIDTH: f64 = 540.0;
 const HEIGHT: f64 = 270.0;
@@ -82,10 +84,6 @@ impl Canvas {
         let Self { svg, width, height } = self;
         format!("<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">{svg}</svg>")
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Where values are on an axis.
