@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use ldplayer_emulate::stock::Kind;
 
@@ -45,6 +45,52 @@ fn it_is_watched_and_answers() {
     // Parquet's statistics name the greatest value of the column `side`.
     let telemetry = std::fs::read(run.join("telemetry.parquet")).unwrap();
     assert!(telemetry.windows(6).any(|octets| octets == b"server"), "no sample of the server");
+}
+
+/// Client and server filled the machine together, and what was found was the machine's limit.
+#[test]
+fn a_quota_holds_the_server_and_is_told_with_its_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let queries = folder.path().join("queries");
+    std::fs::write(&queries, "example. A\n").unwrap();
+    let command = format!("nsd -d -c {}", configuration(folder.path()).display());
+    let started = Command::new(env!("CARGO_BIN_EXE_ldplayer"))
+        .args([
+            "replay",
+            "--server",
+            SERVER,
+            "--start-server",
+            &command,
+            "--server-cpu",
+            "10%",
+            "--telemetry-interval",
+            "100ms",
+        ])
+        .args(["--timing", "fast", "--for", "3s", "--clients", "20", "--max-outstanding", "20", "-o"])
+        .args([folder.path().join("run"), queries])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let group = format!("ldplayer-{}-", started.id());
+    let output = started.wait_with_output().unwrap();
+    let said = stderr(&output);
+    if said.contains("--server-cpu: ") {
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        return eprintln!("NOT TESTED: {said}");
+    }
+    let text = std::fs::read_to_string(folder.path().join("run/run.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let used = json["summary"]["telemetry"]["server"]["cores_mean"].as_f64().unwrap();
+    assert!((0.02..0.15).contains(&used), "{used}");
+    assert_eq!(json["config"]["server_cpu"], "0.1");
+    let wait =
+        json["verdict"]["checks"].as_array().unwrap().iter().find(|check| check["name"] == "server_wait").unwrap();
+    assert!(wait["value"] == "n/a" && wait["note"].as_str().unwrap().contains("quota"), "{wait}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains(" within a quota of 0.1 cores"), "{said}");
+    let left = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"].into_iter().filter_map(|tree| std::fs::read_dir(tree).ok());
+    assert!(left.flatten().flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with(&group)));
 }
 
 #[test]

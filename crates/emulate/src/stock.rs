@@ -15,6 +15,9 @@ mod server;
 mod unbound;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ldplayer_net::cpu_quota::CpuQuota;
 
 pub use error::{Awaited, StockError};
 pub use kind::{Kind, Role, Setting, UnknownKind, UnknownResolver};
@@ -57,6 +60,8 @@ pub struct Launch {
     pub program: Option<PathBuf>,
     /// Additional arguments.
     pub arguments: Vec<String>,
+    /// The quota of processor time that it runs within.
+    pub quota: Option<Arc<CpuQuota>>,
 }
 
 /// How a program gets its configuration.

@@ -7,6 +7,7 @@ use std::thread;
 
 use ldplayer_emulate::stock::StockError;
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Testbed, TestbedError};
+use ldplayer_net::cpu_quota::{CpuQuota, QuotaError};
 use ldplayer_net::netns;
 use ldplayer_net::rights::NetError;
 use ldplayer_net::settings::has_ipv6;
@@ -27,6 +28,8 @@ pub(crate) enum PlaceError {
     Server { name: String, source: StockError },
     #[error("{0}")]
     Link(ldplayer_link::SpecError),
+    #[error("server_cpu: {0}")]
+    Quota(#[from] QuotaError),
     #[error("run thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -146,7 +149,7 @@ impl Place<'_> {
             (server, _) => {
                 let name = server.as_ref().map_or_else(String::new, |server| server.name.clone());
                 let failed = |source| PlaceError::Server { name, source };
-                let started = Started::start(self.stage, self.needs, &ips).map_err(failed)?;
+                let started = Started::start(self.stage, self.needs, &ips, self.quota()?).map_err(failed)?;
                 (started, ips.iter().map(|ip| SocketAddr::new(*ip, 53)).collect())
             }
         };
@@ -156,13 +159,18 @@ impl Place<'_> {
         Ok((made?, fallen))
     }
 
+    /// The quota of the server that is asked.
+    fn quota(&self) -> Result<Option<CpuQuota>, PlaceError> {
+        Ok(self.spec.server_cpu.map(|share| CpuQuota::new(share.0)).transpose()?)
+    }
+
     /// Starts the servers of the run's own command, which has their addresses.
     fn start_command(&self, command: &str) -> Result<Started, PlaceError> {
         let addresses = self.spec.server.iter().filter_map(|server| match server {
             Server::Address(address) => Some(*address),
             Server::Name { .. } | Server::Recorded => None,
         });
-        Started::start_command(command, addresses)
+        Started::start_command(command, addresses, self.quota()?)
             .map_err(|source| PlaceError::Server { name: "start_server".to_owned(), source })
     }
 }

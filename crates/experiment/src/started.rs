@@ -4,9 +4,11 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use ldplayer_core::Transport;
 use ldplayer_emulate::stock::{Kind, Launch, Output, Process, Role, StockError, StockServer, StockSettings, Tls};
+use ldplayer_net::cpu_quota::CpuQuota;
 use tempfile::TempDir;
 
 use crate::certificate::Certificate;
@@ -37,6 +39,8 @@ pub(crate) struct Needs {
 pub(crate) struct Started {
     processes: Vec<(String, Process)>,
     scratch: TempDir,
+    /// What servers that are started now run within.
+    quota: Option<Arc<CpuQuota>>,
 }
 
 /// The same port at each of these addresses.
@@ -46,12 +50,15 @@ fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {
 
 impl Started {
     /// Starts the servers of a stage at these addresses, and returns when all of them answer.
-    pub fn start(stage: &Stage, needs: &Needs, ips: &[IpAddr]) -> Result<Self, StockError> {
-        let mut started = Self { processes: Vec::new(), scratch: scratch()? };
+    ///
+    /// The server that is asked, and its front, may use `quota` together; a proxy's backend has what it wants.
+    pub fn start(stage: &Stage, needs: &Needs, ips: &[IpAddr], quota: Option<CpuQuota>) -> Result<Self, StockError> {
+        let mut started = Self { processes: Vec::new(), scratch: scratch()?, quota: None };
         let Some(server) = &stage.server else { return Ok(started) };
         if let Some(backend) = &stage.backend {
             started.add(backend, needs, &at(ips, BEHIND), None, &[])?;
         }
+        started.quota = quota.map(Arc::new);
         let tls = needs.certificate.as_ref().map(|made| (made, at(ips, DOT)));
         let own_tls = tls
             .clone()
@@ -66,12 +73,18 @@ impl Started {
     }
 
     /// Starts a command of the user's, and returns when it answers at these addresses. What it says is for the user.
-    pub fn start_command(command: &str, addresses: impl Iterator<Item = SocketAddr>) -> Result<Self, StockError> {
+    pub fn start_command(
+        command: &str,
+        addresses: impl Iterator<Item = SocketAddr>,
+        quota: Option<CpuQuota>,
+    ) -> Result<Self, StockError> {
+        let quota = quota.map(Arc::new);
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec {command}")]);
-        let mut process = Process::start(format!("`{command}`"), &mut shell, Output::Stderr)?;
+        let name = format!("`{command}`");
+        let mut process = Process::start_within(name, &mut shell, Output::Stderr, quota.clone())?;
         addresses.into_iter().try_for_each(|address| process.wait_for(address))?;
-        Ok(Self { processes: vec![("start_server".to_owned(), process)], scratch: scratch()? })
+        Ok(Self { processes: vec![("start_server".to_owned(), process)], scratch: scratch()?, quota })
     }
 
     /// Serves the zones on all addresses of this host, chosen by the address queried.
@@ -82,7 +95,7 @@ impl Started {
         let log = Output::Log(scratch.path().join("internet.log"));
         let mut process = Process::start("the Internet (ldplayer serve)", &mut command, log)?;
         process.wait_for(SocketAddr::new(ip, DNS))?;
-        Ok(Self { processes: vec![("internet".to_owned(), process)], scratch })
+        Ok(Self { processes: vec![("internet".to_owned(), process)], scratch, quota: None })
     }
 
     fn add(
@@ -96,12 +109,13 @@ impl Started {
         let work = self.scratch.path().join(&table.name);
         fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
         let process = if table.kind == Kind::META {
-            serve(table, needs, listen, &work)?
+            serve(table, needs, listen, &work, self.quota.clone())?
         } else {
             let is_authoritative = table.role() == Role::Authoritative;
             let zones = if is_authoritative { needs.zones.zones.clone() } else { Vec::new() };
             let server = StockServer { kind: table.kind, zones, settings: settings(table, listen, tls, backends) };
-            let launch = Launch { program: table.program.clone(), ..Launch::default() };
+            let quota = self.quota.clone();
+            let launch = Launch { program: table.program.clone(), quota, ..Launch::default() };
             server.start_with(listen, &work, &launch)?
         };
         self.processes.push((table.name.clone(), process));
@@ -166,7 +180,13 @@ fn settings(
 }
 
 /// Starts `ldplayer serve` with all its zones as a separate process, so that its resource usage is measured separately.
-fn serve(table: &ServerTable, needs: &Needs, listen: &[SocketAddr], work: &Path) -> Result<Process, StockError> {
+fn serve(
+    table: &ServerTable,
+    needs: &Needs,
+    listen: &[SocketAddr],
+    work: &Path,
+    quota: Option<Arc<CpuQuota>>,
+) -> Result<Process, StockError> {
     let mut command = Command::new(table.program.as_ref().unwrap_or(&needs.ldplayer));
     let addresses: Vec<String> = listen.iter().map(ToString::to_string).collect();
     command.arg("serve").arg(&needs.zones.directory).args(["--all-zones-everywhere", "--listen", &addresses.join(",")]);
@@ -174,7 +194,8 @@ fn serve(table: &ServerTable, needs: &Needs, listen: &[SocketAddr], work: &Path)
     if let Some(timeout) = table.idle_timeout {
         command.args(["--idle-timeout", &format!("{}ns", timeout.ns())]);
     }
-    let mut process = Process::start("ldplayer serve", &mut command, Output::Log(work.join("log")))?;
+    let log = Output::Log(work.join("log"));
+    let mut process = Process::start_within("ldplayer serve", &mut command, log, quota)?;
     listen.iter().try_for_each(|&address| process.wait_for(address))?;
     Ok(process)
 }

@@ -51,7 +51,7 @@
 //! pinning, limits, facts of the machine, hints to the processor of what is read next (`ahead.rs`). `watched.rs` finds the
 //! processes of a unit, `usage.rs` reads what one process uses, `processes.rs` what several do whatever of them comes and goes,
 //! `addresses.rs` tells this host's addresses; `veth.rs` is a namespace with a TAP device and a virtual Ethernet link for clients
-//! whose frames are made (`redirect.rs` leads from one to the other); `counters.rs` what the kernel counts of a namespace, and
+//! whose frames are made (`redirect.rs` leads from one to the other); `cpu_quota.rs` gives a process so much processor time; `counters.rs` what the kernel counts of a namespace, and
 //! `inet_diag.rs` which sockets there are. `packets.rs` is Ethernet frames of an interface without sockets of the kernel:
 //! `packets/sender.rs` sends them (`batch.rs` by `sendmmsg`, with the kernel's `stamps.rs`, `xdp.rs` by AF_XDP, `tap.rs` into a
 //! TAP device; `buffers.rs` holds what the first and the last send), `ring.rs` receives those that a `filter.rs` lets in.
@@ -63,6 +63,7 @@ pub mod ahead;
 pub mod awake;
 pub mod clock;
 pub mod counters;
+pub mod cpu_quota;
 pub mod disk;
 pub mod inet_diag;
 pub mod interfaces;

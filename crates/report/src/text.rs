@@ -230,7 +230,12 @@ impl RunText<'_> {
     fn write_usage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let telemetry = &self.0.summary.telemetry;
         let sides = [("server", &telemetry.server), ("client", &telemetry.client)];
-        let parts = sides.into_iter().filter_map(|(name, side)| Some(format!("{name} {}", used(side.as_ref()?)?)));
+        let quota = self.0.config.word("server_cpu");
+        let quota = if quota.is_empty() { quota } else { format!(" within a quota of {quota} cores") };
+        let parts = sides.into_iter().filter_map(|(name, side)| {
+            let quota = if name == "server" { quota.as_str() } else { "" };
+            Some(format!("{name} {}{quota}", used(side.as_ref()?)?))
+        });
         let parts: Vec<String> = parts.collect();
         if !parts.is_empty() {
             writeln!(f, "used       {}", parts.join("; "))?;

@@ -35,7 +35,7 @@ pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     let summary = &report.summary;
     let mut checks = vec![accounting(summary), not_sent(summary, analysis), completeness(report)];
     checks.extend(receive_drops(summary));
-    checks.extend(timing::checks(summary, &report.limits, &host));
+    checks.extend(timing::checks(summary, &report.limits, &host, report.has_quota()));
     checks.extend(clock_skew(&report.agents, &report.limits));
     checks.iter_mut().filter(|check| !check.ok && TIMED.contains(&&*check.name)).for_each(|check| {
         let notes = [check.note.take(), blame(&report.stalls).filter(|_| !check.is_of_waiting())];
@@ -126,6 +126,11 @@ impl Check {
 }
 
 impl RunReport {
+    /// Whether the server ran within a quota of processor time.
+    pub(crate) fn has_quota(&self) -> bool {
+        !self.config.words("server_cpu").is_empty()
+    }
+
     /// Why the run is worth repeating as it is: something failed that a neighbour on its machine caused, which may be gone the next time.
     /// Queries were late, and the host had taken the processor away for as long; or a side waited for a core that neither of them had.
     /// Lateness beyond the longest stall has another cause, which a repeat does not take away.

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ldplayer_emulate::stock::{Output, Process};
+use ldplayer_net::cpu_quota::CpuQuota;
 use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::netns::Testbed;
 use ldplayer_net::rights::NetError;
@@ -32,7 +33,9 @@ pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
         Ok(()) => names.start_with(&mut shell),
         Err(error) => shortfalls.push(names_are_seen(&error)),
     }
-    let process = Process::start(name, &mut shell, Output::Stderr).map_err(RunError::environment)?;
+    let quota = spec.server_cpu.map(|share| CpuQuota::new(share.0)).transpose();
+    let quota = quota.map_err(|error| RunError::Environment(format!("--server-cpu: {error}")))?.map(Arc::new);
+    let process = Process::start_within(name, &mut shell, Output::Stderr, quota).map_err(RunError::environment)?;
     Ok(Some(Server { process, shortfalls }))
 }
 

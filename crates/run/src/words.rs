@@ -7,12 +7,15 @@ use std::str::FromStr;
 use ldplayer_core::cidr::canonical;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Transport, serde_as_text};
+use ldplayer_net::cpu_quota::LEAST_CORES;
 use ldplayer_workload::ClientClass;
 
 use crate::classes::parse_shares;
 
 /// The recorded servers.
 const RECORDED: &str = "recorded";
+/// The most cores of a quota.
+const MOST_CORES: f64 = 1_024.0;
 /// The port of DNS (RFC 1035 §4.2).
 pub const DNS_PORT: u16 = 53;
 
@@ -115,6 +118,34 @@ impl fmt::Display for TransportChoice {
         }
     }
 }
+
+/// Cores that a server may use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreShare(pub f64);
+
+impl FromStr for CoreShare {
+    type Err = String;
+
+    /// In percent of a core, or in cores.
+    fn from_str(word: &str) -> Result<Self, String> {
+        let cores = match word.strip_suffix('%') {
+            Some(percent) => percent.trim().parse().map(|percent: f64| percent / 100.0),
+            None => word.parse(),
+        };
+        let allowed = LEAST_CORES..=MOST_CORES;
+        cores.ok().filter(|cores| allowed.contains(cores)).map(Self).ok_or_else(|| {
+            format!("`{word}` is no share of the processor: give cores or percent of one, such as 0.2 or 20%, from {LEAST_CORES} to {MOST_CORES} cores")
+        })
+    }
+}
+
+impl fmt::Display for CoreShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+serde_as_text!(CoreShare);
 
 /// How late a query may be before it is not sent any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -91,6 +91,9 @@ pub enum StockError {
         /// What the system said.
         source: io::Error,
     },
+    /// The quota of processor time cannot be made.
+    #[error(transparent)]
+    Quota(#[from] ldplayer_net::cpu_quota::QuotaError),
     /// The program ended before it was ready.
     #[error("{program} ended ({status}) before it was ready; its last log lines: {log}")]
     Ended {

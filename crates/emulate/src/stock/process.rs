@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ldplayer_net::cpu_quota::CpuQuota;
 use ldplayer_net::veth::Reach;
 use ldplayer_net::{clock, process, programs};
 use rustix::process::{
@@ -49,6 +51,8 @@ pub struct Process {
     output: Output,
     /// Removed after the server has ended.
     scratch: Option<TempDir>,
+    /// Removed after all servers within it have ended.
+    _quota: Option<Arc<CpuQuota>>,
 }
 
 impl Process {
@@ -59,6 +63,22 @@ impl Process {
     /// # Errors
     /// Its log cannot be written, or the program cannot be started.
     pub fn start(name: impl Into<String>, command: &mut Command, output: Output) -> Result<Self, StockError> {
+        Self::start_within(name, command, output, None)
+    }
+
+    /// As [`Self::start`], within a quota of processor time.
+    ///
+    /// # Errors
+    /// As for [`Self::start`], or the quota cannot be entered.
+    pub fn start_within(
+        name: impl Into<String>,
+        command: &mut Command,
+        output: Output,
+        quota: Option<Arc<CpuQuota>>,
+    ) -> Result<Self, StockError> {
+        if let Some(error) = quota.as_ref().and_then(|quota| quota.confine(command).err()) {
+            return Err(StockError::Start { program: command.get_program().into(), source: error });
+        }
         let mark = new_mark();
         let (out, err) = streams(&output)?;
         process::end_with_parent(command);
@@ -71,7 +91,7 @@ impl Process {
             .stderr(err)
             .spawn()
             .map_err(|source| StockError::Start { program: command.get_program().into(), source })?;
-        Ok(Self { name: name.into(), child, status: None, mark, output, scratch: None })
+        Ok(Self { name: name.into(), child, status: None, mark, output, scratch: None, _quota: quota })
     }
 
     /// Keeps this directory while the server runs.

@@ -329,7 +329,8 @@ impl StockServer {
         let mut command = Command::new(path);
         command.args(program.options).args(&launch.arguments).current_dir(&work);
         self.configure(&mut command, listen, &work)?;
-        let mut process = Process::start(program.name, &mut command, Output::Log(work.join(LOG)))?;
+        let log = Output::Log(work.join(LOG));
+        let mut process = Process::start_within(program.name, &mut command, log, launch.quota.clone())?;
         for &address in listen {
             process.wait_for(address)?;
             process.wait_until(Awaited::Connection, address, || Ok(probe::accepts(address)))?;

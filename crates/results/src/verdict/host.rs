@@ -45,7 +45,7 @@ impl Host {
         let share = |waited: Option<crate::model::Waited>| waited.map_or(0.0, |waited| waited.share);
         Self {
             lateness: summary.timing.error_us.zip(report.limits.timing),
-            server_wait: share(summary.cpu_wait.server),
+            server_wait: if report.has_quota() { 0.0 } else { share(summary.cpu_wait.server) },
             client_wait: if over_connections(summary) { share(summary.cpu_wait.client) } else { 0.0 },
         }
     }

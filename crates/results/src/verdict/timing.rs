@@ -11,16 +11,21 @@ const FEW: (u64, u64) = (20, 500);
 /// Windows with fewer queries than this move by more than 0.1 % with a single one.
 const FULL_WINDOW: u64 = 1_000;
 
-/// The checks; those of lateness and rate only where queries have due times.
-pub fn checks(summary: &Summary, limits: &VerdictLimits, host: &Host) -> Vec<Check> {
+/// The checks. A server with a quota waits by design. Those of lateness and rate are made where queries have due times.
+pub fn checks(summary: &Summary, limits: &VerdictLimits, host: &Host, has_quota: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(timing) = limits.timing {
         checks.extend(lateness(summary, &timing, host));
         checks.push(rate(summary, limits, &timing, host));
     }
     let is_paced = limits.timing.is_some();
-    let unseen = "the server's host was not observed: --watch-pid, --watch-unit or --start-server";
-    checks.push(wait("server_wait", summary.cpu_wait.server, summary, is_paced, unseen));
+    checks.push(match has_quota {
+        true => unjudged("server_wait", wait_limit(), "the server ran within a quota, which it waits for"),
+        false => {
+            let unseen = "the server's host was not observed: --watch-pid, --watch-unit or --start-server";
+            wait("server_wait", summary.cpu_wait.server, summary, is_paced, unseen)
+        }
+    });
     if host::over_connections(summary) {
         checks.push(wait("client_wait", summary.cpu_wait.client, summary, is_paced, "the kernel does not count it"));
     }
@@ -87,10 +92,14 @@ fn rate(summary: &Summary, limits: &VerdictLimits, timing: &TimingLimits, host: 
     check
 }
 
+fn wait_limit() -> String {
+    format!("{} % of the time", fixed(host::wait_limit(0.99) * 100.0, 1))
+}
+
 /// How long a side waited for a core. A run without times loads the server as much as it can, and the server may want more cores than there
 /// are: of such a run only neighbours count.
 fn wait(name: &str, waited: Option<Waited>, summary: &Summary, is_paced: bool, unknown: &str) -> Check {
-    let limit = format!("{} % of the time", fixed(host::wait_limit(0.99) * 100.0, 1));
+    let limit = wait_limit();
     let Some(Waited { seconds, share }) = waited else { return unjudged(name, limit, unknown) };
     let touched = host::touched_by_wait(summary, share);
     let is_fine = touched.is_empty() || !(is_paced || summary.cpu_wait.is_of_neighbours(share));
@@ -133,7 +142,7 @@ mod tests {
 
     /// The names of the checks that failed, and of those that are late and harmless.
     fn judged(run: &RunReport) -> (String, String) {
-        let checks = checks(&run.summary, &run.limits, &Host::of(run));
+        let checks = checks(&run.summary, &run.limits, &Host::of(run), false);
         let named = |is: fn(&Check) -> bool| {
             checks.iter().filter(|check| is(check)).map(|check| check.name.clone()).collect::<Vec<_>>().join(" ")
         };
@@ -173,7 +182,7 @@ mod tests {
     fn few_queries_fail_nothing_and_the_latest_is_told() {
         let few = run([0.1, 0.2, 0.3], [60.0, 1_017.0, 1_017.0], 3);
         assert_eq!(judged(&few), NOTHING);
-        let checks = checks(&few.summary, &few.limits, &Host::of(&few));
+        let checks = checks(&few.summary, &few.limits, &Host::of(&few), false);
         assert_eq!(
             checks[1].note.as_deref(),
             Some("not judged of fewer than 500 queries; the latest was 900000.0 µs late")
@@ -205,7 +214,7 @@ mod tests {
         Host::of(&spoilt).mark(&mut spoilt.summary);
         let good = Good { p50: Some(true), p90: Some(true), p99: Some(false), p999: Some(false) };
         assert_eq!(spoilt.summary.latency_ms.from_sent.good, Some(good));
-        let checks = checks(&spoilt.summary, &spoilt.limits, &Host::of(&spoilt));
+        let checks = checks(&spoilt.summary, &spoilt.limits, &Host::of(&spoilt), false);
         let told = "other processes used 0.30 cores meanwhile; it may have changed p99 (0.300 ms)";
         assert_eq!(checks.last().and_then(|check| check.note.as_deref()), Some(told));
         // As fast as it can, it may want more cores than there are: only a neighbour is a reason.

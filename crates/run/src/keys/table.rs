@@ -16,7 +16,7 @@ use ldplayer_workload::{ClientClass, Passes, Qps, RulesFile, Timing};
 
 use super::value::Field;
 use super::{Choice, Facts, Key, heading};
-use crate::words::{Lag, Server, Speed, TransportChoice};
+use crate::words::{CoreShare, Lag, Server, Speed, TransportChoice};
 
 const ARGUMENT: Facts = Facts::NONE;
 const TARGET: Facts = Facts { heading: heading::TARGET, ..Facts::NONE };
@@ -87,6 +87,12 @@ keys! {
     ///
     /// In a namespace that ldplayer makes. The command is run by sh, and ended with the run.
     start_server: Option<String> = None, Facts { value: "COMMAND", is_common: true, ..TARGET };
+    /// Processor time that the started server may use: cores or percent of one, such as 0.2 or 20%
+    ///
+    /// Its processes together, by a control group that is made and removed; it takes root. So the server is the limit and not the machine that
+    /// it shares with the replay: results are of so many cores.
+    server_cpu: Option<CoreShare> = None,
+        Facts { value: "SHARE", requires: "start_server", default: "no limit", page: "experiments.md#quotas", ..TARGET };
     /// Record what this process and its children use
     ///
     /// Processor time, memory, sockets and losses of the server.

@@ -17,7 +17,7 @@ use ldplayer_workload::{Passes, Qps, RulesFile, Timing};
 use serde_json::Value;
 
 use super::word;
-use crate::words::{Lag, Server, Speed, TransportChoice};
+use crate::words::{CoreShare, Lag, Server, Speed, TransportChoice};
 
 /// How many values a key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,7 @@ texts!(
     PathChoice,
     Precision,
     Lag,
+    CoreShare,
     Cidr,
     Size,
     Role,

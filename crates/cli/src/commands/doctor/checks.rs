@@ -7,6 +7,7 @@ use super::finding::Finding;
 use super::noise::Noise;
 use super::{noise, precision, probes};
 use ldplayer_net::awake::Awake;
+use ldplayer_net::cpu_quota::CpuQuota;
 use ldplayer_net::machine::Facts;
 use ldplayer_net::{limits, machine, programs};
 use ldplayer_results::VerdictLimits;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Finding> {
     findings.extend([ports(), port_53()]);
     findings.extend(buffers());
     findings.extend([conntrack(), tcp_table()]);
+    findings.push(quota());
     findings.extend([cores(&facts), memory(&facts), governor(&facts), speed(&noise)]);
     findings.extend([clock(&noise), clock_source(&facts, &noise)]);
     findings.extend([wake_up(&noise), precision::finding(&noise), awake(), held_up(&noise), steal(&noise)]);
@@ -126,6 +128,12 @@ fn cores(facts: &Facts) -> Finding {
 fn memory(facts: &Facts) -> Finding {
     let octets = facts.memory_bytes;
     Finding::new("memory", format!("{} MiB", octets >> 20), "2048 MiB", octets >= 2 << 30, "use a larger machine")
+}
+
+/// Tried: a group is made and removed.
+fn quota() -> Finding {
+    let tried = CpuQuota::new(0.5).map(|_| "can be made".to_owned()).map_err(|error| error.to_string());
+    Finding::of("server's quota", tried, "for --server-cpu", "run as root where control groups are mounted")
 }
 
 fn governor(facts: &Facts) -> Finding {

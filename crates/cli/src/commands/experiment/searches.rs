@@ -15,7 +15,13 @@ pub fn print(plan: &Plan, record: &Record) -> io::Result<()> {
     let searches = &record.searches;
     let unit = searches.first().map_or("", |search| &search.unit);
     let header = ["cell", "goal", unit, "confidence", "conditional", "trials", "took", "ended"].map(str::to_owned);
-    table(&mut out, &header, searches.iter().map(row))?;
+    let quota = |search: &SearchRecord| record.cells.iter().find(|cell| cell.name == search.cell)?.spec.server_cpu;
+    let rows = searches.iter().map(|search| {
+        let mut cells = row(search);
+        cells[0].extend(quota(search).map(|cores| format!(", at {cores} cores")));
+        cells
+    });
+    table(&mut out, &header, rows)?;
     let ratios = by_transport(searches);
     if !ratios.is_empty() {
         write_line!(out, "")?;
