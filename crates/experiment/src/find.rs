@@ -5,6 +5,7 @@
 //! ```
 
 mod bind;
+mod crowd;
 mod goal;
 mod judge;
 mod outcome;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::expectations;
 
+pub(crate) use crowd::ServerUse;
 pub use goal::{Class, Goal, Trial};
 pub use outcome::{Ended, GoalResult};
 pub use penalty::{Ratio, by_transport};

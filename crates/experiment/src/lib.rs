@@ -42,7 +42,7 @@
 //! `started.rs` starts the servers there, `zones.rs` and `certificate.rs` make what they need once. `ratio.rs` makes a ratio study of runs at the same places. `record.rs` is `experiment.json` and the lock of the directory; `summary.rs` the figures over repeats,
 //! `sides.rs` which runs are compared with which, `overview.rs` what all of them came to. `find/` is the search for a capacity:
 //! `search.rs` says which trial is next by all that were made (`goal.rs` classifies loads), and knows no server and no clock;
-//! `bind.rs` makes a run of a trial, `judge.rs` evidence of a run; `trials.rs` has them made. A `Watcher` (`watcher.rs`) looks on: no
+//! `bind.rs` makes a run of a trial, `judge.rs` evidence of a run, `crowd.rs` says whose limit it was; `trials.rs` has them made. A `Watcher` (`watcher.rs`) looks on: no
 //! terminal, no signals.
 
 #![forbid(unsafe_code)]

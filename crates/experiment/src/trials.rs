@@ -1,13 +1,14 @@
 //! Makes the trials of all cells in turn, one of each unfinished search at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use ldplayer_results::read_document;
 use serde_json::Value;
 
+use crate::cell::Cell;
 use crate::error::ExperimentError;
-use crate::find::{Discarded, Ended, Find, Intended, Search, SearchRecord, Took, TrialRecord};
+use crate::find::{Discarded, Ended, Find, GoalResult, Intended, Search, SearchRecord, ServerUse, Took, TrialRecord};
 use crate::maker::{Maker, Making};
 use crate::record::{Record, RunRecord, RunState};
 use crate::watcher::Position;
@@ -21,7 +22,8 @@ pub(crate) fn search_all(maker: &mut Maker<'_>, find: &Find, record: &mut Record
     let searches = experiment.cells.iter().map(|_| find.search(experiment.max_retries)).collect();
     let cells = experiment.cells.len();
     let (took_s, failures, discarded) = (vec![0.0; cells], vec![0; cells], vec![Vec::new(); cells]);
-    let mut all = All { find, searches, used: BTreeSet::new(), took_s, failures, discarded };
+    let missed = vec![BTreeMap::new(); cells];
+    let mut all = All { find, searches, used: BTreeSet::new(), took_s, failures, discarded, missed };
     let ended = all.turns(maker, record);
     record.searches = all.results(maker);
     record.save(maker.plan, maker.directory)?;
@@ -40,6 +42,8 @@ struct All<'a> {
     failures: Vec<u32>,
     /// By cell.
     discarded: Vec<Vec<Discarded>>,
+    /// By cell and load: what the server did in trials that missed a goal.
+    missed: Vec<BTreeMap<u64, ServerUse>>,
 }
 
 impl All<'_> {
@@ -149,9 +153,15 @@ impl All<'_> {
             RunState::Done | RunState::Disturbed => {
                 let report = read(maker, run)?;
                 let took = self.find.judge(intended, &report);
-                if let Took::Unfit(why) = &took {
-                    let missed = self.find.is_missed(intended, &report);
-                    discard(&mut self.discarded[cell], intended.load, missed, why.reason());
+                match &took {
+                    Took::Unfit(why) => {
+                        let missed = self.find.is_missed(intended, &report);
+                        discard(&mut self.discarded[cell], intended.load, missed, why.reason());
+                    }
+                    Took::Measured { is_high_loss, .. } if is_high_loss.contains(&true) => {
+                        self.missed[cell].extend(ServerUse::of(&report.summary).map(|of| (intended.load, of)));
+                    }
+                    Took::Measured { .. } => {}
                 }
                 took
             }
@@ -180,8 +190,9 @@ impl All<'_> {
 
     fn results(&self, maker: &Maker<'_>) -> Vec<SearchRecord> {
         let cells = maker.plan.experiment.cells.iter().zip(&self.searches).zip(self.took_s.iter().zip(&self.discarded));
-        let of = cells.flat_map(|((cell, search), (took_s, discarded))| {
-            search.results().into_iter().map(|result| SearchRecord {
+        let of = cells.zip(&self.missed).flat_map(|(((cell, search), (took_s, discarded)), missed)| {
+            let results = search.results().into_iter().map(|result| weighed(result, cell, missed));
+            results.map(|result| SearchRecord {
                 cell: cell.name.clone(),
                 keys: cell.keys.iter().cloned().collect(),
                 unit: self.find.what.unit().to_owned(),
@@ -191,6 +202,16 @@ impl All<'_> {
             })
         });
         of.collect()
+    }
+}
+
+/// The result, with doubt where its upper bound may be that of the machine. A server with a quota is held by that.
+fn weighed(result: GoalResult, cell: &Cell, missed: &BTreeMap<u64, ServerUse>) -> GoalResult {
+    let threads = cell.stage.server.as_ref().map_or(1, |server| server.threads);
+    let at_bound = result.upper.and_then(|upper| missed.get(&upper)).filter(|_| cell.spec.server_cpu.is_none());
+    match (&result.ended, at_bound.and_then(|of| of.crowded(f64::from(threads)))) {
+        (Ended::Width, Some(why)) => GoalResult { ended: Ended::Crowded(why), ..result },
+        _ => result,
     }
 }
 

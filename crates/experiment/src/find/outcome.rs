@@ -19,6 +19,8 @@ pub enum Ended {
     ClientLimit(String),
     /// The host disturbed every trial at a load.
     Disturbed(String),
+    /// The bounds are as close as was wanted, and the upper one may not be the server's.
+    Crowded(String),
     /// The maximum number of trials was reached.
     Trials,
     /// The time limit was reached.
@@ -54,6 +56,7 @@ impl std::fmt::Display for Ended {
             Self::MinLoad => f.write_str("the goal is not met at `min`, the lowest load tried"),
             Self::ClientLimit(why) => write!(f, "limited by the client, not the server: {why}"),
             Self::Disturbed(why) => write!(f, "the host disturbed every trial: {why}"),
+            Self::Crowded(why) => write!(f, "the machine may be the limit, not the server: {why}"),
             Self::Trials => f.write_str("reached `max_trials`"),
             Self::Time => f.write_str("reached `max_time`"),
             Self::Interrupted => f.write_str("interrupted"),
