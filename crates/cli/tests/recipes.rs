@@ -31,7 +31,8 @@ const SHORTER: [(&str, &str); 6] = [
 ];
 
 /// Checks of the replay that fail on a machine with other work on it, which says nothing of the line.
-const OF_THE_MACHINE: [&str; 5] = ["timing_quartiles", "timing_p99", "rate", "receive_drops", "not_sent"];
+const OF_THE_MACHINE: [&str; 7] =
+    ["timing_quartiles", "timing_p99", "rate", "server_wait", "client_wait", "receive_drops", "not_sent"];
 
 /// A line of a page.
 struct Line {
