@@ -9,7 +9,7 @@ use crate::numbers::fixed;
 const MATTERS: f64 = 0.1;
 
 /// A share of waiting up to which nothing is told from slow wake-ups: alone at 200 queries a second, runs with less had a 99.9th percentile below
-/// 0.5 ms, and those with more one of some milliseconds.
+/// 0.5 ms, and most of those with more one of some milliseconds.
 const WAKING: f64 = 0.002;
 
 /// A percentile of latency.
