@@ -21,7 +21,7 @@ use ldplayer_net::cpu_quota::CpuQuota;
 
 pub use error::{Awaited, StockError};
 pub use kind::{Kind, Role, Setting, UnknownKind, UnknownResolver};
-pub use process::{Output, Process, find};
+pub use process::{Output, Process, find, shell};
 pub use server::{HTTPS, Ready, StockServer, StockSettings, Tls};
 
 /// A zone to serve.

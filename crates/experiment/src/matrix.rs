@@ -205,6 +205,10 @@ impl<'a> Builder<'a> {
         self.aim(&mut spec, &stage)?;
         let spec = embed(spec).map_err(|error| self.root.bad(error.to_string()))?;
         self.ensure_possible(&spec, &stage)?;
+        if spec.server_cpu.is_some() && spec.start_server.is_none() && !stage.is_ours() {
+            let what = "server_cpu: needs a server started by the experiment: add a [server.NAME] table with a kind";
+            return Err(self.root.bad(what));
+        }
         Ok(Cell { name: cell::directory_name(&keys), keys, spec, stage })
     }
 

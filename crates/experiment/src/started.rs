@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use ldplayer_core::Transport;
-use ldplayer_emulate::stock::{Kind, Launch, Output, Process, Role, StockError, StockServer, StockSettings, Tls};
+use ldplayer_emulate::stock::{
+    Kind, Launch, Output, Process, Role, StockError, StockServer, StockSettings, Tls, shell,
+};
 use ldplayer_net::cpu_quota::CpuQuota;
 use tempfile::TempDir;
 
@@ -79,10 +81,8 @@ impl Started {
         quota: Option<CpuQuota>,
     ) -> Result<Self, StockError> {
         let quota = quota.map(Arc::new);
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("exec {command}")]);
         let name = format!("`{command}`");
-        let mut process = Process::start_within(name, &mut shell, Output::Stderr, quota.clone())?;
+        let mut process = Process::start_within(name, &mut shell(command), Output::Stderr, quota.clone())?;
         addresses.into_iter().try_for_each(|address| process.wait_for(address))?;
         Ok(Self { processes: vec![("start_server".to_owned(), process)], scratch: scratch()?, quota })
     }

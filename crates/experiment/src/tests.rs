@@ -24,6 +24,17 @@ fn names(experiment: &Experiment) -> Vec<&str> {
     experiment.cells.iter().map(|cell| cell.name.as_str()).collect()
 }
 
+/// The quota of a server that runs already holds nobody, and the run said that it did.
+#[test]
+fn a_quota_needs_a_server_that_the_experiment_starts() {
+    let quotas = "[matrix]\nserver_cpu = ['20%', '50%']\n";
+    let cells = read(&format!("{ROOT}{NSD}{quotas}")).unwrap().cells;
+    let cores: Vec<f64> = cells.iter().filter_map(|cell| Some(cell.spec.server_cpu?.0)).collect();
+    assert_eq!(cores, [0.2, 0.5]);
+    let running = refusal(&format!("{ROOT}server = '::1'\n{quotas}"));
+    assert!(running.contains("server_cpu: needs a server started by the experiment"), "{running}");
+}
+
 #[test]
 fn the_matrix_is_a_cross_product_in_the_order_of_the_file() {
     let text = format!(

@@ -102,8 +102,7 @@ pub fn kernel_memory() -> KernelMemory {
     parse_memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
 
-/// Nanoseconds in which some thread of the machine could have run and had no core (pressure stall information); `None` where the kernel
-/// does not count them.
+/// Nanoseconds in which a thread of the machine waited for a core (pressure stall information); `None` if the kernel does not count them.
 pub fn cpu_pressure_ns() -> Option<u64> {
     parse_pressure(&fs::read_to_string("/proc/pressure/cpu").ok()?)
 }

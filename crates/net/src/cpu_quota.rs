@@ -27,7 +27,7 @@ const LEAST_US: u64 = 1_000;
 const LONGEST_US: u64 = 1_000_000;
 /// How the names of groups begin; the number of the process that made them follows.
 const PREFIX: &str = "ldplayer-";
-/// How often and in which steps a group that is not empty is looked at again.
+/// Tries to remove a group that is not empty yet, and the pause between them.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 /// The least share of a core that can be given.
@@ -55,7 +55,7 @@ pub struct CpuQuota {
     group: PathBuf,
 }
 
-/// Where groups with the controller are, and by which version.
+/// The version of control groups that has the controller, and the top of its tree.
 #[derive(Debug, PartialEq)]
 enum Tree {
     One(PathBuf),
@@ -89,7 +89,7 @@ impl CpuQuota {
         let (quota_us, period_us) = parts(cores);
         let settings = match tree {
             Tree::Two(_) => vec![("cpu.max", format!("{quota_us} {period_us}"))],
-            // In the order in which no quota is longer than its period allows.
+            // The period first: the kernel checks the quota against it.
             Tree::One(_) => {
                 vec![("cpu.cfs_period_us", period_us.to_string()), ("cpu.cfs_quota_us", quota_us.to_string())]
             }

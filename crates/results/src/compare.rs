@@ -62,7 +62,7 @@ pub struct Side {
     pub directories: Vec<PathBuf>,
     /// Runs that do not count, and why.
     pub left_out: Vec<String>,
-    /// Disturbed runs of which some figures count, and why only these.
+    /// Disturbed runs, each with the figures that count and the reason.
     pub partly: Vec<String>,
     /// Of disturbed runs, whether only figures count that their host cannot have changed.
     pub is_strict: bool,

@@ -197,6 +197,16 @@ pub(crate) fn word(value: &Value) -> Result<String, String> {
     }
 }
 
+impl RunSpec {
+    /// A key that means nothing without another one, which is not given, in a line. An experiment may give the other one's part itself.
+    pub fn lacking(&self) -> Option<String> {
+        KEYS.iter().filter(|key| key.is_given(self)).find_map(|key| {
+            let required = Key::find(key.facts.requires).filter(|required| !required.is_given(self))?;
+            Some(format!("--{}: needs --{} {}", key.option(), required.option(), required.facts.value))
+        })
+    }
+}
+
 /// The names of all keys of a specification, including the connection policy's.
 pub(crate) fn names() -> Vec<String> {
     let own = KEYS.iter().map(Key::name).chain(["version", "class"]);
@@ -255,6 +265,15 @@ mod tests {
         let begin = page.find("| key |").unwrap();
         let end = begin + page[begin..].find("\n\n").unwrap() + 1;
         assert!(page[begin..end] == table(), "put this in its place in docs/run-spec.md:\n{}", table());
+    }
+
+    /// A quota in a file without a server to start was told of a server that had none.
+    #[test]
+    fn a_key_without_the_one_that_it_needs_is_told() {
+        let mut spec = RunSpec { server_cpu: "20%".parse().ok(), ..RunSpec::default() };
+        assert_eq!(spec.lacking().as_deref(), Some("--server-cpu: needs --start-server COMMAND"));
+        spec.start_server = Some("nsd -d".to_owned());
+        assert_eq!((spec.lacking(), RunSpec::default().lacking()), (None, None));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! `--start-server`: runs a server in a new namespace for the duration of the run.
 
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Arc;
 
-use ldplayer_emulate::stock::{Output, Process};
+use ldplayer_emulate::stock::{Output, Process, shell};
 use ldplayer_net::cpu_quota::CpuQuota;
 use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::netns::Testbed;
@@ -48,12 +47,6 @@ fn enter(spec: &RunSpec) -> Result<Testbed, NetError> {
 fn names_are_seen(error: &NamesError) -> Shortfall {
     let effect = "the server may resolve names as this host does";
     Shortfall { name: "/etc/resolv.conf", value: "one of its own", why: error.source.to_string(), effect }
-}
-
-fn shell(command: &str) -> Command {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("exec {command}")]);
-    shell
 }
 
 impl Server {

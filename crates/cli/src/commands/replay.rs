@@ -34,6 +34,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         printing::text(&spec.to_toml())?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(lacking) = spec.lacking() {
+        return Err(anyhow::anyhow!(lacking).into());
+    }
     let output = args.output();
     check_output(&output, args.force).map_err(RunError::from).map_err(failure)?;
     if !args.quiet {

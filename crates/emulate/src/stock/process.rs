@@ -55,6 +55,13 @@ pub struct Process {
     _quota: Option<Arc<CpuQuota>>,
 }
 
+/// A command line of the user's, run by sh in its own place.
+pub fn shell(command_line: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec {command_line}")]);
+    shell
+}
+
 impl Process {
     /// Starts the command in a new process group. `name` is used in errors.
     ///

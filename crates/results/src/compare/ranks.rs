@@ -4,7 +4,7 @@
 /// Repeats up to which the distributions are counted; more are resampled.
 pub const MOST: usize = 60;
 
-/// Differences in their order, of which the median estimates a shift.
+/// Sorted differences. Their median estimates the shift.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
     differences: Vec<f64>,

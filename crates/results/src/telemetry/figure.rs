@@ -61,7 +61,7 @@ figures! {
     CpuSystemSeconds "cpu_system_s" Total Program "That in the kernel.",
     CpuWaitSeconds "cpu_wait_s" Total Program "Seconds for which threads of the side could have run and had no core; of the client, those of its workers.",
     CpuRuns "cpu_runs" Total Program "How often these threads got a core.",
-    CpuPressureSeconds "cpu_pressure_s" Total Machine "Seconds in which some thread of the machine could have run and had no core.",
+    CpuPressureSeconds "cpu_pressure_s" Total Machine "Seconds in which a thread of the machine waited for a core.",
     CpuBusySeconds "cpu_busy_s" Total Machine "Processor time of all processes of the machine in seconds.",
     RssBytes "rss_bytes" Level Program "Resident memory of the processes; what they share counts in each.",
     PssBytes "pss_bytes" Level Program "Their proportional set size, where what n processes share counts as an n-th in each.",

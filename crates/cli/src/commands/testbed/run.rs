@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context, anyhow};
-use ldplayer_emulate::stock::{Output, Process};
+use ldplayer_emulate::stock::{Output, Process, shell};
 use ldplayer_emulate::testbed::{Alone, wait_and_end};
 use ldplayer_net::process::{exit_status, run_in_place};
 use ldplayer_net::programs::search_path;
@@ -76,10 +76,8 @@ fn run_with_server(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Starts a server, whose stderr is ours, and waits until it answers.
 fn start_server(command: &str, addresses: &[SocketAddr]) -> Result<Process, Failure> {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("exec {command}")]);
     let name = format!("--start-server `{command}`");
-    let mut process = Process::start(name, &mut shell, Output::Stderr).map_err(Failure::environment)?;
+    let mut process = Process::start(name, &mut shell(command), Output::Stderr).map_err(Failure::environment)?;
     addresses.iter().try_for_each(|&address| process.wait_for(address)).map_err(Failure::environment)?;
     Ok(process)
 }
