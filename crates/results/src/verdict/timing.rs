@@ -60,7 +60,7 @@ fn weighed(check: Check, host: &Host, summary: &Summary) -> Check {
     }
     let touched = host.touched_by_lateness(summary);
     if touched.is_empty() {
-        let note = "harmless: it is below a tenth of every percentile of latency".to_owned();
+        let note = "harmless: it is below a tenth of each claimed percentile of latency".to_owned();
         return Check { ok: true, harmless: true, note: Some(note), ..check };
     }
     Check { note: Some(format!("it may have changed {}", touched.join(", "))), ..check }
