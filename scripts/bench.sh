@@ -13,7 +13,7 @@ bin=${BIN:-${CARGO_TARGET_DIR:-target}/release}
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
 dnsproxy=${dnsproxy:-}
-case " $* " in *" quic "* | "  ") [ -n "$dnsproxy" ] || dnsproxy=$(scripts/dnsproxy.sh) || true ;; esac
+case " $* " in *" quic "* | "  ") [ -n "$dnsproxy" ] || dnsproxy=$(scripts/build-server.sh dnsproxy) || true ;; esac
 export dnsproxy
 
 if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tcp_servers tls https quic serve zones wire timing packets; fi
@@ -475,7 +475,7 @@ bench_https() {
 }
 
 bench_quic() {
-  [ -x "$dnsproxy" ] || { echo "dnsproxy is missing: scripts/dnsproxy.sh" >&2; exit 3; }
+  [ -x "$dnsproxy" ] || { echo "dnsproxy is missing: scripts/build-server.sh dnsproxy" >&2; exit 3; }
   "$bench" make-trace --gap 1us --seconds 50ms --clients 100 -o "$work/quic.pcap"
   "$bench" make-trace --gap 1us --seconds 3ms --clients 3000 -o "$work/quicnew.pcap"
   link_up

@@ -9,7 +9,7 @@ export PATH=$PATH:/usr/sbin
 if [ -z "${LDPLAYER_INTEROP_INSIDE:-}" ]; then
   cargo build --release --locked -q -p ldplayer -p ldplayer-bench
   bin=$(realpath "${CARGO_TARGET_DIR:-target}/release")
-  dnsproxy=$(scripts/dnsproxy.sh || true)
+  dnsproxy=$(scripts/build-server.sh dnsproxy || true)
   exec "$bin/ldplayer" testbed run -- env LDPLAYER_INTEROP_INSIDE=1 BIN="$bin" DNSPROXY="$dnsproxy" bash "$0" "$@"
 fi
 
@@ -47,7 +47,7 @@ version() {
     unbound) unbound -V | sed -n 's/Version /Unbound /p' ;;
     dnsdist) dnsdist --version | sed -n 's/^dnsdist \([0-9.]*\).*/dnsdist \1/p' ;;
     haproxy) haproxy -v | sed -n 's/HAProxy version \([0-9.]*\).*/HAProxy \1 before NSD/p' ;;
-    dnsproxy) sed -n 's/.*AdguardTeam\/dnsproxy v\([0-9.]*\).*/dnsproxy \1/p' scripts/dnsproxy/go.mod ;;
+    dnsproxy) sed -n 's/.*AdguardTeam\/dnsproxy v\([0-9.]*\).*/dnsproxy \1/p' scripts/build-server/dnsproxy/go.mod ;;
   esac | head -n 1
 }
 

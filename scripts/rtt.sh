@@ -8,7 +8,7 @@ export PATH=$PATH:/usr/sbin
 [ $# -gt 0 ] || set -- 20 80 120
 cargo build --release --locked -q -p ldplayer -p ldplayer-bench
 bin=$(realpath "${CARGO_TARGET_DIR:-target}/release")
-dnsproxy=$(scripts/dnsproxy.sh)
+dnsproxy=$(scripts/build-server.sh dnsproxy)
 for program in unbound dnsdist openssl python3; do
   command -v $program >/dev/null || { echo "$program is missing" >&2; exit 3; }
 done

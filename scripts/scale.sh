@@ -22,7 +22,7 @@ if [ -z "${LDPLAYER_SCALE_INSIDE:-}" ]; then
   ulimit -n "$(ulimit -Hn)"
   bin=${CARGO_TARGET_DIR:-target}/release
   dnsproxy=
-  [ "$what" != doq-dnsproxy ] || dnsproxy=$(scripts/dnsproxy.sh)
+  [ "$what" != doq-dnsproxy ] || dnsproxy=$(scripts/build-server.sh dnsproxy)
   export dnsproxy
   # The namespace gets a table of connections of its own, since in one that is too small each packet is looked for in long lists.
   exec unshare --net sh -c 'echo 4194304 >/proc/sys/net/ipv4/tcp_child_ehash_entries; exec "$@"' - \

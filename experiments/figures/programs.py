@@ -11,7 +11,7 @@ from .stage import ROOT
 def dnsproxy():
     """Builds dnsproxy once and says where it is to dnsproxy.sh, which experiments start in its place; None where it cannot be had."""
     build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "tools/dnsproxy"
-    done = subprocess.run([ROOT / "scripts/dnsproxy.sh", build], capture_output=True, text=True, check=False)
+    done = subprocess.run([ROOT / "scripts/build-server.sh", "dnsproxy", build], capture_output=True, text=True, check=False)
     if done.returncode:
         return None
     os.environ["DNSPROXY"] = done.stdout.strip()

@@ -163,7 +163,7 @@ class Found:
     def quic(self):
         text, theirs = "all QUIC: memory and processor time", "not measured"
         if not self.proxied or not self.proxied.runs:
-            return [missing(text, theirs, "NSD speaks no QUIC, and dnsproxy is not built: scripts/dnsproxy.sh")]
+            return [missing(text, theirs, "NSD speaks no QUIC, and dnsproxy is not built: scripts/build-server.sh dnsproxy")]
         runs = [run for run in self.proxied.runs if sent_all(run)]
         if not runs:
             return [missing(text, theirs, "no run sent all queries: the machine was too busy")]

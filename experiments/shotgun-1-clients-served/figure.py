@@ -251,7 +251,7 @@ def keys(costs):
 def quic(costs):
     """QUIC, which the source does not have."""
     if ("dnsproxy", "doq") not in costs:
-        return [missing("loss over QUIC", "not measured", "no resolver of Debian speaks it, and dnsproxy is not built: scripts/dnsproxy.sh")]
+        return [missing("loss over QUIC", "not measured", "no resolver of Debian speaks it, and dnsproxy is not built: scripts/build-server.sh dnsproxy")]
     found = ratio(costs, "dnsproxy", "doq", "udp")
     why = "dnsproxy before Unbound, over QUIC against UDP; its own processor time alone"
     return [not_theirs(judged("QUIC loses clients, too", "not measured", found, "times the cost", at_least=1, why=why))]

@@ -1,7 +1,7 @@
 //! Experiments with servers that the user's own commands start, and with those of `data/servers`.
 
-#[path = "common/dnsproxy.rs"]
-mod dnsproxy;
+#[path = "common/built_server.rs"]
+mod built_server;
 
 use std::fs;
 use std::path::Path;
@@ -105,7 +105,7 @@ fn a_command_that_ends_or_cannot_be_made_is_told_in_a_line() {
 
 #[test]
 fn dnsmasq_and_dnsproxy_are_kinds_of_their_own() {
-    let Some(program) = dnsproxy::dnsproxy() else { return };
+    let Some(program) = built_server::built_server("dnsproxy") else { return };
     let folder = tempfile::tempdir().unwrap();
     let text = "exclude = [{ server = 'mask', transport = 'dot' }, { server = 'mask', transport = 'doq' }]\n\
         [server.nsd]\nkind = 'nsd'\nzones = 'zones'\n\
@@ -115,4 +115,21 @@ fn dnsmasq_and_dnsproxy_are_kinds_of_their_own() {
     let record = answered(folder.path(), &output);
     assert_eq!(record["runs"].as_array().unwrap().len(), 6, "{record}");
     assert!(record["versions"]["mask"].as_str().unwrap().contains("Dnsmasq"), "{}", record["versions"]);
+}
+
+#[test]
+fn coredns_and_hickory_are_kinds_of_their_own() {
+    for (kind, program) in [("coredns", "coredns"), ("hickory", "hickory-dns")] {
+        let Some(program) = built_server::built_server(program) else { continue };
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "[server.own]\nkind = '{kind}'\nzones = 'zones'\nthreads = 2\n\
+             [matrix]\ntransport = ['udp', 'tcp', 'dot', 'doh2', 'doq']\n"
+        );
+        let output = made(folder.path(), &text, program.parent().unwrap());
+        let record = answered(folder.path(), &output);
+        assert_eq!(record["runs"].as_array().unwrap().len(), 5, "{record}");
+        let version = record["versions"]["own"].as_str().unwrap().to_lowercase();
+        assert!(version.contains(kind), "{version}");
+    }
 }

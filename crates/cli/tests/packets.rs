@@ -1,9 +1,9 @@
 //! `ldplayer replay --path packets` against real servers: every row is that of a replay by sockets, and what goes wrong is said.
 
+#[path = "common/built_server.rs"]
+mod built_server;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
-#[path = "common/dnsproxy.rs"]
-mod dnsproxy;
 
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
@@ -15,8 +15,8 @@ use ldplayer_emulate::stock::{Kind, Zone, find};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
+use built_server::built_server;
 use common::{certificate, data, summary_of};
-use dnsproxy::dnsproxy;
 
 /// Where servers listen: in a namespace of their own, any address is local.
 const SERVERS: [&str; 2] = ["203.0.113.53", "2001:db8::53"];
@@ -191,7 +191,7 @@ fn nsd_answers_over_tls_as_by_sockets() {
 
 #[test]
 fn a_server_of_https_and_quic_answers_as_by_sockets() {
-    let Some(dnsproxy) = dnsproxy() else { return };
+    let Some(dnsproxy) = built_server("dnsproxy") else { return };
     let folder = tempfile::tempdir().unwrap();
     // Inside, servers reach each other by loopback alone.
     let behind: SocketAddr = "127.0.0.1:5300".parse().unwrap();

@@ -1,8 +1,8 @@
 //! Replays over QUIC against a server of another make: all is answered, as over UDP, and sessions are resumed.
 
+#[path = "common/built_server.rs"]
+mod built_server;
 mod common;
-#[path = "common/dnsproxy.rs"]
-mod dnsproxy;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use ldplayer_emulate::stock::{Kind, Output, Process, StockError, Zone};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
+use built_server::built_server;
 use common::{certificate, data, free_address, summary_of};
-use dnsproxy::dnsproxy;
 
 /// A root server, and dnsproxy in front of it.
 struct Servers {
@@ -30,7 +30,7 @@ struct Servers {
 static TURN: Mutex<()> = Mutex::new(());
 
 fn servers(folder: &Path) -> Option<Servers> {
-    let dnsproxy = dnsproxy()?;
+    let dnsproxy = built_server("dnsproxy")?;
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut zone = Vec::new();
     let packed = std::fs::File::open(data("root-2016100801.zone.xz")).unwrap();

@@ -1,9 +1,9 @@
 //! `ldplayer ratio` against real servers and against odd ones, at the ends of the wire: what is found of each, and what is not.
 
+#[path = "common/built_server.rs"]
+mod built_server;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
-#[path = "common/dnsproxy.rs"]
-mod dnsproxy;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use built_server::built_server;
 use common::certificate;
-use dnsproxy::dnsproxy;
 use ldplayer_emulate::stock::{Kind, StockServer, Zone, find};
 use ldplayer_net::settings::has_ipv6;
 use serde_json::Value;
@@ -253,7 +253,7 @@ fn a_path_that_loses_packets_is_no_queue() {
 /// A server in Go, which sends small segments at once.
 #[test]
 fn tls_takes_three_round_trips_and_quic_two_or_three() {
-    let Some(dnsproxy) = dnsproxy() else { return };
+    let Some(dnsproxy) = built_server("dnsproxy") else { return };
     let place = Place::new();
     let behind = Kind::NSD.serving(place.zones());
     let text = behind.configuration(place.folder.path(), &["127.0.0.1:5300".parse().unwrap()]).unwrap();
