@@ -1,5 +1,6 @@
 //! Text traces: detects the format, reads line by line, and reports damage with its line.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, BufRead, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ pub(crate) struct TextSource {
 }
 
 impl TextSource {
-    /// Recognises the format by the first lines, unless one is chosen for those without a header.
+    /// Recognises the format by the first lines, unless one is chosen for those without a header, or else by the ending.
     ///
     /// # Errors
     /// The system refuses the input, or it is empty or of no known format.
@@ -63,7 +64,7 @@ impl TextSource {
         let mut head = Vec::new();
         let file_error = |source| TraceError::File { path: path.to_owned(), source };
         reader.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(file_error)?;
-        let parser = recognise(&head, chosen).map_err(|Unknown { what, remedy }| TraceError::Format {
+        let parser = recognise(&head, path, chosen).map_err(|Unknown { what, remedy }| TraceError::Format {
             path: path.to_owned(),
             what,
             remedy,
@@ -174,7 +175,7 @@ fn parse_line(line: Line<'_>, parser: &mut dyn LineParser) -> Option<Result<Pars
 
 /// A format without header, which most of the first lines fit.
 struct WithoutHeader {
-    /// The word to choose it by.
+    /// The word to choose it by, and the ending of its files where no lines tell.
     name: &'static str,
     /// Whether a line is of the format.
     is_line: fn(&str) -> bool,
@@ -217,8 +218,8 @@ pub(crate) struct Unknown {
     pub remedy: String,
 }
 
-/// The parser for an input that begins with `head`.
-fn recognise(head: &[u8], chosen: Option<TextFormat>) -> Result<Box<dyn LineParser>, Unknown> {
+/// The parser for an input of this name that begins with `head`.
+fn recognise(head: &[u8], path: &Path, chosen: Option<TextFormat>) -> Result<Box<dyn LineParser>, Unknown> {
     if head.is_empty() {
         return Err(Unknown {
             what: "the file is empty".into(),
@@ -255,7 +256,8 @@ fn recognise(head: &[u8], chosen: Option<TextFormat>) -> Result<Box<dyn LinePars
         Some(chosen) => format.name == chosen.0,
         None => majority(format.is_line),
     };
-    if let Some(format) = WITHOUT_HEADER.iter().find(is_it) {
+    let by_ending = || WITHOUT_HEADER.iter().find(|format| has_ending(path, format.name));
+    if let Some(format) = WITHOUT_HEADER.iter().find(is_it).or_else(by_ending) {
         return Ok((format.parser)());
     }
     if data().any(dnsperf::is_update) {
@@ -265,6 +267,12 @@ fn recognise(head: &[u8], chosen: Option<TextFormat>) -> Result<Box<dyn LinePars
         });
     }
     Err(not_a_trace(head))
+}
+
+/// Whether a file's name has this ending, by itself or before that of a compression.
+fn has_ending(path: &Path, ending: &str) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    name.rsplit('.').take(2).any(|part| part.eq_ignore_ascii_case(ending)) && name.contains('.')
 }
 
 /// The text behind the byte order mark of UTF-8, which some editors write.
@@ -408,6 +416,23 @@ pub(crate) mod tests {
             "dnsprf".parse::<TextFormat>().unwrap_err(),
             "unknown text format `dnsprf`: use ldplayer or dnsperf"
         );
+    }
+
+    #[test]
+    fn an_ending_decides_where_no_lines_do() {
+        let text = b"what is this\nand that, or not?\nwww.example. A\n";
+        let open = |name: &str, text: &[u8]| {
+            TextSource::open(Path::new(name), Box::new(Cursor::new(text.to_vec())), None).map(|source| source.is_list())
+        };
+        for name in ["q.dnsperf", "q.DNSPERF.xz"] {
+            assert!(open(name, text).unwrap(), "{name}");
+        }
+        assert!(!open("q.ldplayer", text).unwrap());
+        for name in ["dnsperf", "q.txt", "q.dnsperf.old.xz"] {
+            assert!(open(name, text).is_err(), "{name}");
+        }
+        assert!(open("q.ldplayer", b"www.example. A\n").unwrap(), "lines tell more than a name");
+        assert!(open("q.dnsperf", b"\x7fELF\x02\x01\0\0").is_err());
     }
 
     #[test]
