@@ -91,7 +91,7 @@ bench_mutate() {
   for run in $(seq "$RUNS"); do
     for name in generate do names; do
       case $name in
-        generate) cost "$ldplayer" generate root-like --queries "$queries" --duration 24h -o "$work/root.parquet" --force ;;
+        generate) cost "$ldplayer" generate root-like --queries "$queries" -o "$work/root.parquet" --force ;;
         *) cost "$ldplayer" mutate "$work/root.parquet" --rules "$work/$name.toml" -o "$work/out.parquet" --force ;;
       esac >"$work/cost"
       awk -v n="$queries" '{print n / $1}' "$work/cost" >>"$work/$name.rate"

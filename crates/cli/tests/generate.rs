@@ -1,10 +1,13 @@
 //! `ldplayer generate` and `ldplayer fit` as a user meets them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const L_ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/l-root-20161006.pcap.xz");
+const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/clients-20160629.pcap.xz");
+const ROOT_ZONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/root-2016100801.zone.xz");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/generate.md");
 
 fn ldplayer(directory: &Path, args: &[&str]) -> Output {
@@ -98,6 +101,76 @@ fn a_printed_preset_is_the_model_itself() {
         let args = ["generate", spec, "-o", "-", "--queries", "200", "--clients", "1000"];
         assert_eq!(succeed(directory.path(), &args).lines().count(), 201);
     }
+}
+
+/// Names with types that were asked for before, as a share of the queries.
+fn asked_before(path: &Path, trace: &str) -> f64 {
+    let text = succeed(path, &["convert", trace, "-o", "-"]);
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap().split('\t').collect();
+    let at = |name: &str| head.iter().position(|column| *column == name).unwrap();
+    let (name, kind) = (at("qname"), at("qtype"));
+    let mut seen = HashSet::new();
+    let mut count = [0, 0];
+    for line in lines {
+        let cells: Vec<&str> = line.split('\t').collect();
+        count[usize::from(!seen.insert((cells[name].to_lowercase(), cells[kind].to_owned())))] += 1;
+    }
+    f64::from(count[1]) / f64::from(count[0] + count[1])
+}
+
+/// Types are drawn with names, and names that do not exist are asked for again, too.
+#[test]
+fn a_twin_of_a_capture_hits_a_cache_as_often() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for capture in [L_ROOT, CLIENTS] {
+        succeed(path, &["fit", capture, "-o", "model.toml", "--force"]);
+        succeed(path, &["generate", "model.toml", "-o", "a.parquet", "--force"]);
+        let (real, made) = (asked_before(path, capture), asked_before(path, "a.parquet"));
+        assert!((made - real).abs() < 0.01, "{capture}: {real} in the capture, {made} made");
+    }
+}
+
+/// The share of answers that `ldplayer serve` gives with NXDOMAIN for names of `root-like` traffic is what the model says.
+#[test]
+fn root_like_traffic_asks_for_zones_that_there_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("own.zone"), ". 60 SOA . . 1 2 3 4 5\n. 60 NS ns.\nown. 60 NS ns.\nxn--a. 60 NS ns.\n")
+        .unwrap();
+    let share = |more: &[&str], delegated: &dyn Fn(&str) -> bool| {
+        let text = succeed(
+            path,
+            &[&["generate", "root-like", "-o", "-", "--queries", "5000", "--clients", "1000"], more].concat(),
+        );
+        let names: Vec<&str> =
+            text.lines().skip(1).map(|line| line.split('\t').find(|cell| cell.ends_with('.')).unwrap()).collect();
+        let there =
+            names.iter().filter(|name| delegated(name.trim_end_matches('.').rsplit('.').next().unwrap())).count();
+        there as f64 / names.len() as f64
+    };
+    let root = top_level_domains(path);
+    let is_near = |share: f64| (share - 0.4).abs() < 0.02;
+    let of_bundled = share(&[], &|tld| root.contains(tld));
+    assert!(is_near(of_bundled), "{of_bundled}");
+    let of_own = share(&["--zone", "own.zone"], &|tld| ["own", "xn--a"].contains(&tld));
+    assert!(is_near(of_own), "{of_own}");
+    let refused = refuse(path, &["generate", "root-like", "-o", "-", "--queries", "5", "--duration", "5s"]);
+    assert!(refused.contains("cannot be used with"), "{refused}");
+}
+
+/// What the bundled root zone delegates.
+fn top_level_domains(path: &Path) -> HashSet<String> {
+    let zone = path.join("root.zone.xz");
+    fs::copy(ROOT_ZONE, &zone).unwrap();
+    assert!(Command::new("xz").arg("-d").arg(&zone).status().unwrap().success());
+    let text = fs::read_to_string(path.join("root.zone")).unwrap();
+    let cuts = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words.get(3) == Some(&"NS")).then(|| words[0].trim_end_matches('.').to_owned())
+    });
+    cuts.filter(|name| !name.is_empty()).collect()
 }
 
 #[test]

@@ -32,9 +32,10 @@ const ELSEWHERE: [(&str, &str); 14] = [
 ];
 
 /// What is shorter here than in the help, so that the test is.
-const SHORTER: [(&str, &str); 5] = [
+const SHORTER: [(&str, &str); 6] = [
     ("--for 30s", "--for 1s"),
     ("--duration 30s", "--duration 1s"),
+    ("--queries 1M", "--queries 1k"),
     ("--rate 20k", "--rate 500"),
     ("syn-3 -o", "syn-3 --duration 2s -o"),
     ("--idle-timeout 10s", "--idle-timeout 1s"),
@@ -56,6 +57,7 @@ printf '[[rule]]\ndo = true\n' >what-if.toml
 mkdir zones
 printf '. 3600 SOA a.test. b.test. 1 2 3 4 5\n. 3600 NS a.test.\na.test. 3600 A 127.0.0.1\ncom. 3600 NS a.test.\n' >zones/root.zone
 printf 'com. 3600 SOA a.test. b.test. 1 2 3 4 5\ncom. 3600 NS a.test.\n' >zones/com.zone
+cp zones/root.zone root.zone
 printf 'version = 1\nname = "servers"\ntrace = "trace.parquet"\nrepeats = 1\n[server.nsd]\nkind = "nsd"\nzones = "zones"\n[server.knot]\nkind = "knot"\nzones = "zones"\n' >servers.toml
 printf '[gate]\nkeep = ["answered >= 0.9 x"]\n' >gate.toml
 "#;

@@ -19,7 +19,7 @@ use ldplayer_trace::columns::{Columns, Composer};
 use ldplayer_trace::{DNS_PORT, Source, Tally, TraceError, unknown_server};
 
 pub use fit::{Fit, Fitted};
-pub use model::{MAX_CLIENTS, Model};
+pub use model::{MAX_CLIENTS, Model, Stock};
 pub use presets::PRESETS;
 
 use arrivals::Arrivals;
@@ -130,8 +130,8 @@ impl Generator {
             self.population.pick(random, numbers, clients);
         }
         let client = clients[(number % AHEAD) as usize];
-        self.names.make(&Origin { number, key: self.keys[1], client: client.address }, &mut self.name);
-        let qtype = self.types.0[self.types.1.pick(random(2))];
+        let own = self.names.make(&Origin { number, key: self.keys[1], client: client.address }, &mut self.name);
+        let qtype = own.unwrap_or_else(|| self.types.0[self.types.1.pick(random(2))]);
         let transport = self.transports.0[self.transports.1.pick(random(3))];
         let bits = random(4);
         let chance = |share: f64, part: u64| {

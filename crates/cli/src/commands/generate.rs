@@ -1,12 +1,14 @@
 //! `ldplayer generate`: a trace made from a model.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use ldplayer_core::time::Span;
 use ldplayer_trace::{Format, Source, create};
-use ldplayer_workload::generate::{Generator, MAX_CLIENTS, Model, PRESETS};
+use ldplayer_workload::generate::{Generator, MAX_CLIENTS, Model, PRESETS, Stock};
+use ldplayer_zone::{Zone, load};
 
 use super::convert::{account, catch, copy, format_of};
 use crate::failure::Failure;
@@ -17,6 +19,7 @@ Examples:
   ldplayer generate poisson -o p.parquet --qps 20k --clients 65k --duration 30s
   ldplayer fit capture.pcap.xz -o model.toml &&
     ldplayer generate model.toml -o big.parquet --clients 1M --qps 38k
+  ldplayer generate root-like -o root.parquet --zone root.zone --queries 1M
   ldplayer generate root-like --print > mine.toml";
 
 /// Options of `generate`.
@@ -35,12 +38,15 @@ pub struct Args {
     /// Mean queries per second, overriding the model; the shape of its rate stays
     #[arg(long, value_name = "N", value_parser = parse_count)]
     qps: Option<u64>,
-    /// Length of the trace, overriding the model
-    #[arg(long, value_name = "S")]
+    /// Length of the trace, in place of the model's length and number of queries
+    #[arg(long, value_name = "S", conflicts_with = "queries")]
     duration: Option<Span>,
-    /// Maximum number of queries
+    /// Number of queries, in place of the model's number and length; how long they take, --qps says
     #[arg(long, value_name = "N", value_parser = parse_count)]
     queries: Option<u64>,
+    /// Ask for the zones that this zone delegates, and for names below them, in place of the model's names
+    #[arg(long, value_name = "FILE")]
+    zone: Option<PathBuf>,
     /// Seed of every random choice [default: that of the model, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -64,8 +70,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     model.seed = args.seed.unwrap_or(model.seed);
-    model.duration = args.duration.map(Span::ns).or(model.duration);
-    model.queries = args.queries.or(model.queries);
+    if args.duration.is_some() || args.queries.is_some() {
+        (model.duration, model.queries) = (args.duration.map(Span::ns), args.queries);
+    }
+    if let Some(zone) = &args.zone {
+        model.names.stock = Stock::Zones(delegated(zone, &model.names.stock)?);
+    }
     if let Some(count) = args.clients {
         let fitting = u32::try_from(count).ok().filter(|_| count <= MAX_CLIENTS);
         model.clients.count = fitting.ok_or_else(|| anyhow!("--clients {count}: {MAX_CLIENTS} at most"))?;
@@ -84,6 +94,20 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     account(format, generator.tally(), &sink.finish()?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The zones that a zone delegates: those of the model's own list first, in its order, which is that of their popularity.
+fn delegated(file: &Path, own: &Stock) -> anyhow::Result<Vec<Box<[u8]>>> {
+    let (zone, _) = Zone::from_records(&load::file(file, None)?)?;
+    let mut cuts: Vec<Box<[u8]>> = zone.delegations().map(|(cut, _)| cut.to_ascii_lowercase().into()).collect();
+    cuts.dedup();
+    if cuts.is_empty() {
+        return Err(anyhow!("{}: the zone delegates no zone", file.display()));
+    }
+    let Stock::Zones(own) = own else { return Ok(cuts) };
+    let places: HashMap<&[u8], usize> = own.iter().enumerate().map(|(place, zone)| (&**zone, place)).collect();
+    cuts.sort_by_key(|cut| places.get(&**cut).copied().unwrap_or(usize::MAX));
+    Ok(cuts)
 }
 
 /// The text of a preset or of a file, and the folder in which its lists are looked for.

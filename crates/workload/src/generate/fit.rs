@@ -27,6 +27,12 @@ const NXDOMAIN: u16 = 3;
 /// Maximum number of EDNS payload sizes in a model.
 const MAX_SIZES: usize = 16;
 
+/// Gaps that deviate less, in parts of their mean, are taken for even; at random ones of a steady rate it is 1.
+const EVEN: f64 = 0.5;
+
+/// Steps to find a number of draws: to one in a million.
+const HALVINGS: u32 = 20;
+
 /// Collects the statistics for a model.
 #[derive(Debug)]
 pub struct Fit {
@@ -35,16 +41,28 @@ pub struct Fit {
     bin: i64,
     queries: u64,
     clients: Counts,
-    names: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
+    names: HashMap<Box<[u8]>, Asked, foldhash::fast::FixedState>,
     /// Queries for names that were not kept.
     unkept: u64,
-    absent: u64,
+    /// The gaps between queries.
+    gaps: Gaps,
+    latest: Option<TraceTime>,
+    /// Those of them that do not exist.
+    unkept_absent: u64,
     answered: u64,
     types: BTreeMap<u16, u64>,
     sizes: BTreeMap<u16, u64>,
     transports: [u64; Transport::ALL.len()],
     flags: Flags,
     lower: Vec<u8>,
+}
+
+/// How often a name was asked for with a type.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    times: u32,
+    /// Whether the first answer was that the name does not exist.
+    is_absent: bool,
 }
 
 /// Queries with each of these.
@@ -62,7 +80,7 @@ struct Flags {
 pub struct Fitted {
     /// The model as TOML.
     pub model: String,
-    /// Names that were asked for at least twice, the most popular first, one a line.
+    /// Names with types that were asked for at least twice, the most popular first, one a line.
     pub names: String,
 }
 
@@ -76,7 +94,9 @@ impl Default for Fit {
             clients: Counts::default(),
             names: HashMap::default(),
             unkept: 0,
-            absent: 0,
+            gaps: Gaps::default(),
+            latest: None,
+            unkept_absent: 0,
             answered: 0,
             types: BTreeMap::new(),
             sizes: BTreeMap::new(),
@@ -119,14 +139,14 @@ impl Fit {
         *self.types.entry(question.qtype).or_default() += 1;
         let response = row.response.as_deref().and_then(Message::new);
         self.answered += u64::from(response.is_some());
-        if response.is_some_and(|response| response.rcode() == NXDOMAIN) {
-            self.absent += 1;
-        } else {
-            self.add_name(question.name);
-        }
+        let is_absent = response.is_some_and(|response| response.rcode() == NXDOMAIN);
+        self.add_name(question.name, question.qtype, is_absent);
     }
 
     fn add_time(&mut self, time: TraceTime) {
+        if let Some(latest) = self.latest.replace(time) {
+            self.gaps.add((time - latest) as f64);
+        }
         let (first, last) = self.span.get_or_insert((time, time));
         *last = (*last).max(time);
         let elapsed = (time - *first).max(0);
@@ -141,36 +161,43 @@ impl Fit {
         self.bins[at] += 1;
     }
 
-    fn add_name(&mut self, name: &[u8]) {
+    /// Counts a name together with the type: a cache answers for both.
+    fn add_name(&mut self, name: &[u8], qtype: u16, is_absent: bool) {
         self.lower.clear();
         self.lower.extend(name.iter().map(u8::to_ascii_lowercase));
-        if let Some(count) = self.names.get_mut(&self.lower[..]) {
-            *count += 1;
+        self.lower.extend(qtype.to_be_bytes());
+        if let Some(asked) = self.names.get_mut(&self.lower[..]) {
+            asked.times += 1;
         } else if self.names.len() < MAX_NAMES {
-            self.names.insert(self.lower.as_slice().into(), 1);
+            self.names.insert(self.lower.as_slice().into(), Asked { times: 1, is_absent });
         } else {
             self.unkept += 1;
+            self.unkept_absent += u64::from(is_absent);
         }
     }
 
     /// The fitted model. `trace` names its source, `list` the file for the names.
     pub fn finish(&self, trace: &str, list: &str) -> Fitted {
-        let mut names: Vec<(&[u8], u32)> = self.names.iter().map(|(name, count)| (&**name, *count)).collect();
-        names.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-        let repeated = names.partition_point(|(_, count)| *count > 1);
-        // Without repeated names there is no list.
-        let kept = &names[..if repeated == 0 { names.len() } else { repeated }];
+        let mut names: Vec<(&[u8], Asked)> = self.names.iter().map(|(name, asked)| (&**name, *asked)).collect();
+        names.sort_unstable_by(|a, b| b.1.times.cmp(&a.1.times).then(a.0.cmp(b.0)));
+        let repeated = names.partition_point(|(_, asked)| asked.times > 1);
+        let (repeated, once) = names.split_at(repeated);
+        let absent = self.unkept_absent + once.iter().filter(|(_, asked)| asked.is_absent).count() as u64;
+        let once = self.unkept + once.len() as u64 - absent;
         let mut list_text = String::new();
-        for (name, _) in kept {
+        let mut types = self.types.clone();
+        for (name, asked) in repeated {
+            let (name, qtype) = name.split_at(name.len() - 2);
+            let qtype = u16::from_be_bytes([qtype[0], qtype[1]]);
             // Writing to a string cannot fail.
-            let _ = writeln!(list_text, "{}", Presentation(name));
+            let _ = writeln!(list_text, "{} {}", Presentation(name), type_name(qtype));
+            types.entry(qtype).and_modify(|all| *all = all.saturating_sub(u64::from(asked.times)));
         }
-        let once = self.unkept + (names.len() - kept.len()) as u64;
-        let asked: u64 = names.iter().map(|(_, count)| u64::from(*count)).sum::<u64>() + self.unkept;
-        let popularity: Vec<f64> = kept.iter().map(|(_, count)| f64::from(*count)).collect();
+        let popularity: Vec<f64> = repeated.iter().map(|(_, asked)| f64::from(asked.times)).collect();
+        let again: u64 = repeated.iter().map(|(_, asked)| u64::from(asked.times)).sum();
         let mut model = self.head(trace);
-        model.push_str(&self.names_table(list, &popularity, once, asked));
-        model.push_str(&self.tail());
+        model.push_str(&self.names_table(list, &popularity, [again, once, absent]));
+        model.push_str(&self.tail(&types));
         Fitted { model, names: list_text }
     }
 
@@ -180,13 +207,16 @@ impl Fit {
         let activity = self.clients.activity();
         format!(
             "# Fitted to {} of {trace}. Clients and names are drawn at random by quantiles: [rank from the most active, value].\n\
+             # Gaps between queries deviate by {:.0} % of their mean (even: 0 %, random at a steady rate: 100 %).\n\
              # Not modelled: client sessions, which client asks for which name, and queries that depend on earlier answers.\n\
-             duration = \"{:.3}s\"\n\n[arrivals]\nkind = \"profile\"\neach = \"{}s\"\nqps = [{}]\n\n\
+             duration = \"{:.3}s\"\n\n[arrivals]\nkind = \"profile\"\neach = \"{}s\"\nqps = [{}]\n{}\n\
              [clients]\ncount = {}\nipv6 = {}\nquantiles = {}\n",
             counted(self.queries, "query", "queries"),
+            100.0 * self.gaps.deviation(),
             span.max(0.001),
             self.bin as f64 / 1e9,
             rates.iter().map(|rate| format!("{rate:.3}")).collect::<Vec<_>>().join(", "),
+            if self.gaps.deviation() < EVEN { "random = false\n" } else { "" },
             activity.len().clamp(1, MAX_CLIENTS as usize),
             share(self.flags.ipv6, self.queries),
             quantiles(&activity),
@@ -210,21 +240,24 @@ impl Fit {
         rates
     }
 
-    fn names_table(&self, list: &str, popularity: &[f64], once: u64, asked: u64) -> String {
+    /// The table of names, for queries for names that were asked for again, once, and once without existing.
+    fn names_table(&self, list: &str, popularity: &[f64], [again, once, absent]: [u64; 3]) -> String {
         let stock = match popularity {
             [] => "name = \"q{n}.example.com\"\n".to_owned(),
             _ => format!("list = \"{list}\"\nquantiles = {}\n", quantiles(popularity)),
         };
-        let (absent, seen) = (share(self.absent, self.answered), share(asked - once.min(asked), asked));
+        let absent = share(absent, self.answered);
+        let seen = share(drawn(popularity).round() as u64, again + once);
         format!(
-            "\n[names]\n{stock}nxdomain = {absent}    # share of answered queries\nnxdomain-name = \"{{random}}\"\n\
+            "\n[names]\n{stock}nxdomain = {absent}    # share of answered queries, for names that occur once; the list has the others\nnxdomain-name = \"{{random}}\"\n\
              cache-hit = {seen}    # the rest asks for names that occur once\n"
         )
     }
 
-    fn tail(&self) -> String {
+    /// The end of the model; `types` are those of queries for names without a type in the list.
+    fn tail(&self, types: &BTreeMap<u16, u64>) -> String {
         let of = |count: u64| share(count, self.queries);
-        let mut types: Vec<(u16, u64)> = self.types.iter().map(|(&qtype, &count)| (qtype, count)).collect();
+        let mut types: Vec<(u16, u64)> = types.iter().map(|(&qtype, &n)| (qtype, n)).filter(|(_, n)| *n > 0).collect();
         types.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let types: String = types.iter().map(|(qtype, count)| format!("{} = {count}\n", type_name(*qtype))).collect();
         let mut sizes: Vec<(u16, u64)> = self.sizes.iter().map(|(&size, &count)| (size, count)).collect();
@@ -246,6 +279,20 @@ impl Fit {
     }
 }
 
+/// How many draws of names with these counts repeat as many as the counts do. Drawn as often as counted, names would be repeated more: some are
+/// not drawn at all, and the others more often.
+fn drawn(counts: &[f64]) -> f64 {
+    let all: f64 = counts.iter().sum();
+    let repeated = all - counts.len() as f64;
+    let repeats = |draws: f64| draws - counts.iter().map(|count| 1.0 - (-count * draws / all).exp()).sum::<f64>();
+    let (mut few, mut many) = (0.0, all);
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(few, many);
+        if repeats(middle) < repeated { few = middle } else { many = middle }
+    }
+    many
+}
+
 /// A share with six decimals.
 fn share(part: u64, whole: u64) -> String {
     format!("{:.6}", if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
@@ -263,6 +310,28 @@ fn quantiles(values: &[f64]) -> String {
     let place = |rank: usize| (rank as f64 + 0.5) / count as f64;
     let points: Vec<String> = ranks.iter().map(|&rank| format!("[{:.9}, {:.4}]", place(rank), values[rank])).collect();
     format!("[{}]", if points.is_empty() { "[0.0, 1.0]".to_owned() } else { points.join(", ") })
+}
+
+/// Mean and deviation of gaps, updated one by one (Welford, 1962).
+#[derive(Debug, Default)]
+struct Gaps {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Gaps {
+    fn add(&mut self, gap: f64) {
+        self.count += 1;
+        let before = gap - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (gap - self.mean);
+    }
+
+    /// The standard deviation in parts of the mean; 1, as of random gaps, where nothing is known.
+    fn deviation(&self) -> f64 {
+        if self.count < 2 || self.mean <= 0.0 { 1.0 } else { (self.squares / self.count as f64).sqrt() / self.mean }
+    }
 }
 
 /// Queries per client, of all clients or of a sample.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ldplayer_core::{TraceTime, Transport};
+use ldplayer_core::{TraceTime, Transport, name};
 use ldplayer_trace::columns::parse_type;
 
 use super::arrivals::Rate;
@@ -10,6 +10,8 @@ use super::weighted::zipf;
 use crate::mutate::{Pools, Share, Template};
 use crate::spec::{BadSpec, Item, Table, read};
 
+/// The zones that the bundled root zone delegates.
+const TOP_LEVEL_DOMAINS: &str = include_str!("../../presets/top-level-domains.txt");
 /// Maximum number of clients; each takes 20 octets in tables.
 pub const MAX_CLIENTS: u64 = 8_000_000;
 /// Maximum number of names in a list.
@@ -92,6 +94,8 @@ pub enum Stock {
     File(PathBuf),
     /// This many generated names below a suffix.
     Made(u32, String),
+    /// These zones, in wire format, the most popular first.
+    Zones(Vec<Box<[u8]>>),
 }
 
 /// Options of the queries, as shares of the queries.
@@ -298,12 +302,14 @@ fn names(table: Table<'_>, folder: &Path) -> Result<Names, BadSpec> {
     names.popularity = activity(&table, Activity::Zipf(1.0))?;
     let (mut made, mut suffix) = (None, "example.com");
     let known =
-        [&["name", "list", "made", "suffix", "nxdomain", "nxdomain-name", "cache-hit"], &ACTIVITY_KEYS[..]].concat();
+        [&["name", "list", "made", "zones", "suffix", "nxdomain", "nxdomain-name", "cache-hit"], &ACTIVITY_KEYS[..]]
+            .concat();
     for item in table.items(&known)? {
         match item.key {
             "name" => names.stock = Stock::One(item.parsed(Template::parse)?),
             "list" => names.stock = Stock::File(folder.join(item.text()?)),
             "made" => made = Some(item.integer(1..=MAX_NAMES)? as u32),
+            "zones" => names.stock = Stock::Zones(zones(&item)?),
             "suffix" => suffix = item.text()?,
             "nxdomain" => names.absent_share = share(&item)?,
             "nxdomain-name" => names.absent = item.parsed(Template::parse)?,
@@ -311,14 +317,28 @@ fn names(table: Table<'_>, folder: &Path) -> Result<Names, BadSpec> {
             _ => {}
         }
     }
-    if ["name", "list", "made"].iter().filter(|key| table.get(key).is_some()).count() != 1 {
-        return Err(table.bad("[names] needs one of `name`, `list` and `made`"));
+    if ["name", "list", "made", "zones"].iter().filter(|key| table.get(key).is_some()).count() != 1 {
+        return Err(table.bad("[names] needs one of `name`, `list`, `made` and `zones`"));
     }
     if let Some(count) = made {
         Template::parse(suffix).map_err(|error| table.bad(format!("`suffix`: {error}")))?;
         names.stock = Stock::Made(count, suffix.to_owned());
     }
     Ok(names)
+}
+
+/// The list of zones that comes with ldplayer.
+fn zones(item: &Item<'_>) -> Result<Vec<Box<[u8]>>, BadSpec> {
+    if item.text()? != "root" {
+        return Err(item.bad("expected \"root\", the top-level domains; other names come by `list`"));
+    }
+    let wire = |name: &str| {
+        let mut wire = Vec::new();
+        // The list is a constant, and is parsed by the tests.
+        name::parse(name, &mut wire).expect("a name of the list");
+        wire.into_boxed_slice()
+    };
+    Ok(TOP_LEVEL_DOMAINS.lines().filter(|line| !line.starts_with('#')).map(wire).collect())
 }
 
 fn query(table: Table<'_>) -> Result<Query, BadSpec> {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ldplayer_core::name::{self, MAX_LABEL, MAX_NAME};
 use ldplayer_core::random::{draw, subkey, unit};
+use ldplayer_trace::columns::parse_type;
 
 use super::GenerateError;
 use super::model::{self, MAX_NAMES, Stock};
@@ -28,8 +29,18 @@ pub struct Names {
 enum Pile {
     /// A template.
     One(Template),
-    /// Concatenated wire names, and their offsets.
-    Many { wire: Vec<u8>, starts: Vec<u32>, popularity: Weighted },
+    /// A list.
+    Many { list: List, popularity: Weighted },
+}
+
+/// Names, each with a type of its own where it has one.
+#[derive(Debug)]
+struct List {
+    /// In wire format, one behind the other.
+    wire: Vec<u8>,
+    /// Where each begins, and where the last ends.
+    starts: Vec<u32>,
+    types: Vec<Option<u16>>,
 }
 
 impl Names {
@@ -39,6 +50,7 @@ impl Names {
             Stock::One(template) => Pile::One(template.clone()),
             Stock::File(path) => pile(read_list(path)?, names),
             Stock::Made(count, suffix) => pile(make_list(*count, suffix), names),
+            Stock::Zones(zones) => pile(zones.iter().fold(List::default(), |list, zone| list.with(zone, None)), names),
         };
         // The label is the query's number, which is unique.
         let fresh = Template::fresh();
@@ -52,24 +64,28 @@ impl Names {
         })
     }
 
-    /// Writes the name of a query to `name`, in wire format.
-    pub fn make(&self, origin: &Origin, name: &mut Vec<u8>) {
+    /// Writes the name of a query to `name`, in wire format. Returns the type where it comes with the name.
+    pub fn make(&self, origin: &Origin, name: &mut Vec<u8>) -> Option<u16> {
         let random = |part: u64| draw(subkey(self.key, part), origin.number);
         name.clear();
         if self.absent_share > 0.0 && unit(random(1)) < self.absent_share {
-            return fill(&self.absent, &[0], origin, name);
+            fill(&self.absent, &[0], origin, name);
+            return None;
         }
         match &self.stock {
             Pile::One(template) => fill(template, &[0], origin, name),
-            Pile::Many { wire, starts, popularity } => {
+            Pile::Many { list, popularity } => {
                 let number = popularity.pick(random(2));
-                let stock = &wire[starts[number] as usize..starts[number + 1] as usize];
+                let stock = list.name(number);
                 if self.fresh_share > 0.0 && unit(random(3)) < self.fresh_share && stock.len() < MAX_NAME - 22 {
-                    return fill(&self.fresh, stock, origin, name);
+                    fill(&self.fresh, stock, origin, name);
+                    return None;
                 }
                 name.extend_from_slice(stock);
+                return list.types[number];
             }
         }
+        None
     }
 }
 
@@ -81,45 +97,73 @@ fn fill(template: &Template, recorded: &[u8], origin: &Origin, name: &mut Vec<u8
     }
 }
 
-fn pile((wire, starts): (Vec<u8>, Vec<u32>), names: &model::Names) -> Pile {
-    let popularity = Weighted::new(&names.popularity.weights(starts.len() - 1));
-    Pile::Many { wire, starts, popularity }
+impl Default for List {
+    fn default() -> Self {
+        Self { wire: Vec::new(), starts: vec![0], types: Vec::new() }
+    }
 }
 
-/// The names of a file, each the first word of a line that is neither empty nor a comment (`#` or `;`).
-fn read_list(path: &Path) -> Result<(Vec<u8>, Vec<u32>), GenerateError> {
+impl List {
+    /// With one more, in wire format.
+    fn with(mut self, name: &[u8], qtype: Option<u16>) -> Self {
+        self.wire.extend_from_slice(name);
+        self.end(qtype);
+        self
+    }
+
+    /// Ends the name at the end of the octets.
+    fn end(&mut self, qtype: Option<u16>) {
+        self.starts.push(self.wire.len() as u32);
+        self.types.push(qtype);
+    }
+
+    fn name(&self, number: usize) -> &[u8] {
+        &self.wire[self.starts[number] as usize..self.starts[number + 1] as usize]
+    }
+}
+
+fn pile(list: List, names: &model::Names) -> Pile {
+    let popularity = Weighted::new(&names.popularity.weights(list.types.len()));
+    Pile::Many { list, popularity }
+}
+
+/// The names of a file, each the first word of a line that is neither empty nor a comment (`#` or `;`), with the type that is the
+/// second word, if it is one.
+fn read_list(path: &Path) -> Result<List, GenerateError> {
     let file_error = |source| GenerateError::List { path: path.to_owned(), source };
-    let (mut wire, mut starts) = (Vec::new(), vec![0]);
+    let mut list = List::default();
     for (number, line) in BufReader::new(File::open(path).map_err(file_error)?).lines().enumerate() {
         let line = line.map_err(file_error)?;
-        let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with(['#', ';'])) else { continue };
+        let mut words = line.split_whitespace();
+        let Some(word) = words.next().filter(|word| !word.starts_with(['#', ';'])) else { continue };
         let bad_name = |source| GenerateError::Name { path: path.to_owned(), line: number + 1, source };
-        name::parse(word, &mut wire).map_err(bad_name)?;
-        starts.push(wire.len() as u32);
-        if starts.len() as u64 > MAX_NAMES {
+        name::parse(word, &mut list.wire).map_err(bad_name)?;
+        // A number there is a rank, as lists of popular names have it.
+        list.end(words.next().filter(|word| word.starts_with(char::is_alphabetic)).and_then(parse_type));
+        if list.types.len() as u64 >= MAX_NAMES {
             break;
         }
     }
-    match starts.len() {
-        1 => Err(GenerateError::EmptyList { path: path.to_owned() }),
-        _ => Ok((wire, starts)),
+    match list.types.is_empty() {
+        true => Err(GenerateError::EmptyList { path: path.to_owned() }),
+        false => Ok(list),
     }
 }
 
 /// Names `n0`, `n1` and so on below a valid suffix.
-fn make_list(count: u32, suffix: &str) -> (Vec<u8>, Vec<u32>) {
+fn make_list(count: u32, suffix: &str) -> List {
     let mut end = Vec::new();
     if name::parse(suffix, &mut end).is_err() {
         end = vec![0];
     }
-    let (mut wire, mut starts) = (Vec::new(), vec![0]);
+    let mut list = List::default();
     for number in 0..count {
         let label = format!("n{number}");
         debug_assert!(label.len() <= MAX_LABEL);
-        wire.push(label.len() as u8);
-        wire.extend_from_slice(label.as_bytes());
-        wire.extend_from_slice(&end);
-        starts.push(wire.len() as u32);
+        list.wire.push(label.len() as u8);
+        list.wire.extend_from_slice(label.as_bytes());
+        list.wire.extend_from_slice(&end);
+        list.end(None);
     }
-    (wire, starts)
+    list
 }

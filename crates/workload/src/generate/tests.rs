@@ -95,7 +95,7 @@ fn wrong_models_are_refused_with_line_and_remedy() {
     assert!(refusal("queries=1\n[arrivals]\nkind='steps'\nqps=[0]\neach='1s'").contains("all rates are 0"));
     assert!(refusal("queries=1\n[clients]\ncuont=1").contains("did you mean `count`?"));
     assert!(refusal("queries=1\n[clients]\ncount=1\nzipf=1\nlognormal=1").contains("conflicts with"));
-    assert!(refusal("queries=1\n[names]\nzipf=1").contains("one of `name`, `list` and `made`"));
+    assert!(refusal("queries=1\n[names]\nzipf=1").contains("one of `name`, `list`, `made` and `zones`"));
     assert!(refusal("queries=1\n[query]\ndo='50 %'").contains("raise `edns`"));
     assert!(refusal("queries=1\n[types]\nAAAAA=1").contains("no such type"));
     assert!(refusal("queries=1\n[clients]\nquantiles=[[0.5,1],[0.1,2]]").contains("sorted by place"));
@@ -140,6 +140,41 @@ fn a_fitted_model_makes_what_it_was_fitted_to() {
     for qtype in ["A", "AAAA", "HTTPS"] {
         assert!(near(a.qtypes[qtype] as usize, b.qtypes[qtype] as usize, 0.05), "{qtype}");
     }
+}
+
+#[test]
+fn a_fit_tells_even_gaps_from_random_ones() {
+    for (name, is_even) in [("syn-2", true), ("poisson", false), ("resolver", false)] {
+        let mut model = preset(name);
+        model.duration = Some(20_000_000_000);
+        let mut fit = Fit::default();
+        fit.add(&rows(&model));
+        let text = fit.finish("a test", "names.txt").model;
+        assert_eq!(text.contains("random = false"), is_even, "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_name_of_a_list_has_the_type_behind_it_or_any() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("names"), "a.example MX\nb.example\nc.example 17\n").unwrap();
+    let text = "queries = 300\n[names]\nlist = 'names'\n[types]\nTXT = 1\n";
+    for row in rows(&Model::parse(text, folder.path()).unwrap()) {
+        let question = ldplayer_core::Message::new(row.query.as_ref().unwrap()).unwrap().question().unwrap();
+        assert_eq!(question.qtype, if question.name[1] == b'a' { 15 } else { 16 });
+    }
+}
+
+#[test]
+fn top_level_domains_come_once_each_and_are_names() {
+    let model = Model::parse("queries = 1\n[names]\nzones = 'root'", Path::new("")).unwrap();
+    let Stock::Zones(zones) = model.names.stock else { panic!() };
+    let distinct: std::collections::HashSet<_> = zones.iter().collect();
+    assert_eq!((zones.len(), distinct.len()), (zones.len(), zones.len()));
+    assert_eq!(&*zones[0], b"\x03com\0");
+    assert!(
+        Model::parse("queries = 1\n[names]\nzones = 'com'", Path::new("")).unwrap_err().to_string().contains("`list`")
+    );
 }
 
 #[test]
