@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     // All columns are columns.
     let all = Selection::new(None, &["all".to_owned()]).expect("all columns are columns");
     // What matters is that it ends.
-    let _ = all.of(directory, |cells| {
+    let _ = all.of(directory, None, |cells| {
         cells.for_each(drop);
         Ok::<(), ResultsError>(())
     });

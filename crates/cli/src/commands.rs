@@ -8,6 +8,7 @@ mod convert;
 mod demo;
 mod doctor;
 mod experiment;
+mod find;
 mod fit;
 mod generate;
 mod including;
@@ -72,6 +73,9 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Say where searches are
+    #[command(hide = true)]
+    Find(find::Args),
     /// Write manual pages (used by packages)
     #[command(hide = true)]
     Man(man::Args),
@@ -101,6 +105,7 @@ impl Command {
             Self::Testbed(args) => testbed::run(args),
             Self::Doctor(args) => doctor::run(args),
             Self::Completions(args) => completions::run(&args),
+            Self::Find(args) => find::run(&args),
             Self::Man(args) => man::run(&args),
         }
     }

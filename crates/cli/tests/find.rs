@@ -169,6 +169,30 @@ fn what_the_trace_cannot_ask_is_not_the_servers_limit() {
     assert!(cells[0].ends_with("udp") && cells[1].ends_with("tcp") && cells[2].ends_with("udp"), "{cells:?}");
 }
 
+#[test]
+fn a_search_from_the_command_line_says_in_a_line_what_it_found() {
+    let place = Place::new(3);
+    let server = server_with_limit(u32::MAX).to_string();
+    let find = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        command.arg("replay").arg(place.path("trace.tsv")).args(["--server", &server, "--precision", "low"]);
+        command.args(["--query-timeout", "300ms"]).args(more).output().unwrap()
+    };
+    let output = find(&["--find", "clients: answered >= 50 % and p50 <= 1s"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}{}", stderr(&output));
+    assert!(said.starts_with("at least 3 clients while answered >= 50 % and p50 <= 1s; "), "{said}");
+    assert!(said.contains("limited by the client, not the server: the trace has only 3 clients"), "{said}");
+    for (wanted, told) in [("users: p50 <= 1s", "use qps, clients, connections"), ("p9 <= 5ms", "`p9` is no quantity")]
+    {
+        let output = find(&["--find", wanted]);
+        assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(2), 1));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+    let word = Command::new(env!("CARGO_BIN_EXE_ldplayer")).args(["find", "a.pcap"]).output().unwrap();
+    assert!(word.status.code() == Some(2) && stderr(&word).contains("ldplayer replay a.pcap --server ADDRESS --find"));
+}
+
 /// It made its trials, and said only at the end that the trace has no more clients.
 #[test]
 fn a_search_that_begins_with_more_clients_than_the_trace_has_is_refused_by_the_dry_run() {

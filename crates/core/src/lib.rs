@@ -55,6 +55,7 @@ pub mod cidr;
 pub mod compare;
 pub mod damage;
 pub mod expr;
+pub mod extended_error;
 pub mod histogram;
 pub mod ip;
 pub mod message;

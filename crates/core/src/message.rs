@@ -129,8 +129,16 @@ impl<'a> Message<'a> {
 
     /// The response code with the eight upper bits of EDNS, where there are any.
     pub fn rcode(&self) -> u16 {
-        let extended = self.edns().map_or(0, |edns| edns.extended_rcode);
-        u16::from(extended) << 4 | u16::from(self.header_rcode())
+        self.codes().0
+    }
+
+    /// The response code with the eight upper bits of EDNS, and the first extended error, in one pass over the message (RFC 8914 §2).
+    pub fn codes(&self) -> (u16, Option<u16>) {
+        let header = u16::from(self.header_rcode());
+        let Some(at) = self.opt_offset() else { return (header, None) };
+        let extended = self.octets.get(at + 5).copied().unwrap_or_default();
+        let error = self.option_at(at, EXTENDED_ERROR).and_then(|value| word_at(value, 0));
+        (u16::from(extended) << 4 | header, error)
     }
 
     /// Entries of the question, answer, authority and additional sections, as the header claims.
@@ -190,7 +198,12 @@ impl<'a> Message<'a> {
 
     /// The value of the first EDNS option with this code (RFC 6891 §6.1.2).
     fn option(&self, wanted: u16) -> Option<&'a [u8]> {
-        let fixed = &self.octets[self.opt_offset()? + 1..];
+        self.option_at(self.opt_offset()?, wanted)
+    }
+
+    /// The same of the OPT record at `at`.
+    fn option_at(&self, at: usize, wanted: u16) -> Option<&'a [u8]> {
+        let fixed = &self.octets[at + 1..];
         let mut options = fixed.get(10..10 + usize::from(word_at(fixed, 8)?))?;
         while let (Some(code), Some(length)) = (word_at(options, 0), word_at(options, 2)) {
             let value = options.get(4..4 + usize::from(length))?;

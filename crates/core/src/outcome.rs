@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::compare::{Answer, Differs};
+use crate::message::{Message, flag};
 use crate::time::RunTime;
 use crate::transport::Transport;
 
@@ -259,6 +260,8 @@ pub struct Outcome {
     pub reason: Option<Reason>,
     /// Response code of the response, with the extended bits of EDNS (RFC 6891 §6.1.3).
     pub rcode: Option<u16>,
+    /// The first extended error of the response (RFC 8914 §2).
+    pub extended_error: Option<u16>,
     /// TC bit of the response.
     pub tc: bool,
     /// AD bit of the response.
@@ -300,6 +303,20 @@ impl Outcome {
     /// The row of a query that was never sent.
     pub fn not_sent(query: &crate::Query, reason: Reason) -> Self {
         Self { status: Status::NotSent, reason: Some(reason), ..Self::unfinished(query) }
+    }
+
+    /// The row with what its response says.
+    pub fn with_response(self, message: &Message<'_>) -> Self {
+        let (rcode, extended_error) = message.codes();
+        Self {
+            rcode: Some(rcode),
+            extended_error,
+            tc: message.has(flag::TC),
+            ad: message.has(flag::AD),
+            aa: message.has(flag::AA),
+            response_bytes: message.octets().len() as u16,
+            ..self
+        }
     }
 
     /// A row with everything known before the query is sent, marked as timed out until an answer comes.
@@ -347,6 +364,7 @@ impl Outcome {
         status: Status::Timeout,
         reason: None,
         rcode: None,
+        extended_error: None,
         tc: false,
         ad: false,
         aa: false,

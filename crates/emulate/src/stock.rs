@@ -17,7 +17,7 @@ mod unbound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ldplayer_net::cpu_quota::CpuQuota;
+use ldplayer_net::cpu_quota::CpuLimit;
 
 pub use error::{Awaited, StockError};
 pub use kind::{Kind, Role, Setting, UnknownKind, UnknownResolver};
@@ -60,8 +60,8 @@ pub struct Launch {
     pub program: Option<PathBuf>,
     /// Additional arguments.
     pub arguments: Vec<String>,
-    /// The quota of processor time that it runs within.
-    pub quota: Option<Arc<CpuQuota>>,
+    /// What it may have of the processors.
+    pub limit: Option<Arc<CpuLimit>>,
 }
 
 /// How a program gets its configuration.

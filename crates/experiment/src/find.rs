@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::expectations;
 
-pub(crate) use crowd::ServerUse;
+pub(crate) use crowd::{Allowed, Limit, ServerUse};
 pub use goal::{Class, Goal, Trial};
 pub use outcome::{Ended, GoalResult};
 pub use penalty::{Ratio, by_transport};

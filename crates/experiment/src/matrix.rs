@@ -205,9 +205,12 @@ impl<'a> Builder<'a> {
         self.aim(&mut spec, &stage)?;
         let spec = embed(spec).map_err(|error| self.root.bad(error.to_string()))?;
         self.ensure_possible(&spec, &stage)?;
-        if spec.server_cpu.is_some() && spec.start_server.is_none() && !stage.is_ours() {
-            let what = "server_cpu: needs a server started by the experiment: add a [server.NAME] table with a kind";
-            return Err(self.root.bad(what));
+        let limited = [("server_cpu", spec.server_cpu.is_some()), ("server_cpus", !spec.server_cpus.is_empty())];
+        let starts_none = spec.start_server.is_none() && !stage.is_ours();
+        if let Some((key, _)) = limited.into_iter().find(|(_, is_given)| *is_given && starts_none) {
+            return Err(self.root.bad(format!(
+                "{key}: needs a server started by the experiment: add a [server.NAME] table with a kind"
+            )));
         }
         Ok(Cell { name: cell::directory_name(&keys), keys, spec, stage })
     }

@@ -7,12 +7,12 @@ use std::thread;
 
 use ldplayer_emulate::stock::StockError;
 use ldplayer_emulate::testbed::{INTERNET, Plan, RESOLVER, Testbed, TestbedError};
-use ldplayer_net::cpu_quota::{CpuQuota, QuotaError};
+use ldplayer_net::cpu_quota::{CpuLimit, QuotaError};
 use ldplayer_net::netns;
 use ldplayer_net::rights::NetError;
 use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::veth;
-use ldplayer_run::{RunSpec, Server};
+use ldplayer_run::{RunSpec, Server, cpu_limit};
 
 use crate::stage::Stage;
 use crate::started::{Needs, Started};
@@ -149,7 +149,7 @@ impl Place<'_> {
             (server, _) => {
                 let name = server.as_ref().map_or_else(String::new, |server| server.name.clone());
                 let failed = |source| PlaceError::Server { name, source };
-                let started = Started::start(self.stage, self.needs, &ips, self.quota()?).map_err(failed)?;
+                let started = Started::start(self.stage, self.needs, &ips, self.limit()?).map_err(failed)?;
                 (started, ips.iter().map(|ip| SocketAddr::new(*ip, 53)).collect())
             }
         };
@@ -159,9 +159,9 @@ impl Place<'_> {
         Ok((made?, fallen))
     }
 
-    /// The quota of the server that is asked.
-    fn quota(&self) -> Result<Option<CpuQuota>, PlaceError> {
-        Ok(self.spec.server_cpu.map(|share| CpuQuota::new(share.0)).transpose()?)
+    /// What the server that is asked may have of the processors.
+    fn limit(&self) -> Result<Option<CpuLimit>, PlaceError> {
+        Ok(cpu_limit(self.spec)?)
     }
 
     /// Starts the servers of the run's own command, which has their addresses.
@@ -170,7 +170,7 @@ impl Place<'_> {
             Server::Address(address) => Some(*address),
             Server::Name { .. } | Server::Recorded => None,
         });
-        Started::start_command(command, addresses, self.quota()?)
+        Started::start_command(command, addresses, self.limit()?)
             .map_err(|source| PlaceError::Server { name: "start_server".to_owned(), source })
     }
 }

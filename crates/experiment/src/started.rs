@@ -10,7 +10,7 @@ use ldplayer_core::Transport;
 use ldplayer_emulate::stock::{
     Kind, Launch, Output, Process, Role, StockError, StockServer, StockSettings, Tls, shell,
 };
-use ldplayer_net::cpu_quota::CpuQuota;
+use ldplayer_net::cpu_quota::CpuLimit;
 use tempfile::TempDir;
 
 use crate::certificate::Certificate;
@@ -42,8 +42,11 @@ pub(crate) struct Started {
     processes: Vec<(String, Process)>,
     scratch: TempDir,
     /// What servers that are started now run within.
-    quota: Option<Arc<CpuQuota>>,
+    limit: Option<Arc<CpuLimit>>,
 }
+
+/// The name of a command's server among the processes, and of its directory.
+const STARTED: &str = "start_server";
 
 /// The same port at each of these addresses.
 fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {
@@ -53,14 +56,14 @@ fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {
 impl Started {
     /// Starts the servers of a stage at these addresses, and returns when all of them answer.
     ///
-    /// The server that is asked, and its front, may use `quota` together; a proxy's backend has what it wants.
-    pub fn start(stage: &Stage, needs: &Needs, ips: &[IpAddr], quota: Option<CpuQuota>) -> Result<Self, StockError> {
-        let mut started = Self { processes: Vec::new(), scratch: scratch()?, quota: None };
+    /// The server that is asked, and its front, may use `limit` together; a proxy's backend has what it wants.
+    pub fn start(stage: &Stage, needs: &Needs, ips: &[IpAddr], limit: Option<CpuLimit>) -> Result<Self, StockError> {
+        let mut started = Self { processes: Vec::new(), scratch: scratch()?, limit: None };
         let Some(server) = &stage.server else { return Ok(started) };
         if let Some(backend) = &stage.backend {
             started.add(backend, needs, &at(ips, BEHIND), None, &[])?;
         }
-        started.quota = quota.map(Arc::new);
+        started.limit = limit.map(Arc::new);
         let tls = needs.certificate.as_ref().map(|made| (made, at(ips, DOT)));
         let own_tls = tls
             .clone()
@@ -74,17 +77,20 @@ impl Started {
         Ok(started)
     }
 
-    /// Starts a command of the user's, and returns when it answers at these addresses. What it says is for the user.
+    /// Starts a command of the user's, and returns when it answers at these addresses. What it says is kept as the log of a server.
     pub fn start_command(
         command: &str,
         addresses: impl Iterator<Item = SocketAddr>,
-        quota: Option<CpuQuota>,
+        limit: Option<CpuLimit>,
     ) -> Result<Self, StockError> {
-        let quota = quota.map(Arc::new);
+        let (limit, scratch) = (limit.map(Arc::new), scratch()?);
         let name = format!("`{command}`");
-        let mut process = Process::start_within(name, &mut shell(command), Output::Stderr, quota.clone())?;
+        let work = scratch.path().join(STARTED);
+        fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
+        let log = Output::Log(work.join("server.log"));
+        let mut process = Process::start_within(name, &mut shell(command), log, limit.clone())?;
         addresses.into_iter().try_for_each(|address| process.wait_for(address))?;
-        Ok(Self { processes: vec![("start_server".to_owned(), process)], scratch: scratch()?, quota })
+        Ok(Self { processes: vec![(STARTED.to_owned(), process)], scratch, limit })
     }
 
     /// Serves the zones on all addresses of this host, chosen by the address queried.
@@ -95,7 +101,7 @@ impl Started {
         let log = Output::Log(scratch.path().join("internet.log"));
         let mut process = Process::start("the Internet (ldplayer serve)", &mut command, log)?;
         process.wait_for(SocketAddr::new(ip, DNS))?;
-        Ok(Self { processes: vec![("internet".to_owned(), process)], scratch, quota: None })
+        Ok(Self { processes: vec![("internet".to_owned(), process)], scratch, limit: None })
     }
 
     fn add(
@@ -109,13 +115,13 @@ impl Started {
         let work = self.scratch.path().join(&table.name);
         fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
         let process = if table.kind == Kind::META {
-            serve(table, needs, listen, &work, self.quota.clone())?
+            serve(table, needs, listen, &work, self.limit.clone())?
         } else {
             let is_authoritative = table.role() == Role::Authoritative;
             let zones = if is_authoritative { needs.zones.zones.clone() } else { Vec::new() };
             let server = StockServer { kind: table.kind, zones, settings: settings(table, listen, tls, backends) };
-            let quota = self.quota.clone();
-            let launch = Launch { program: table.program.clone(), quota, ..Launch::default() };
+            let limit = self.limit.clone();
+            let launch = Launch { program: table.program.clone(), limit, ..Launch::default() };
             server.start_with(listen, &work, &launch)?
         };
         self.processes.push((table.name.clone(), process));
@@ -185,7 +191,7 @@ fn serve(
     needs: &Needs,
     listen: &[SocketAddr],
     work: &Path,
-    quota: Option<Arc<CpuQuota>>,
+    limit: Option<Arc<CpuLimit>>,
 ) -> Result<Process, StockError> {
     let mut command = Command::new(table.program.as_ref().unwrap_or(&needs.ldplayer));
     let addresses: Vec<String> = listen.iter().map(ToString::to_string).collect();
@@ -195,7 +201,7 @@ fn serve(
         command.args(["--idle-timeout", &format!("{}ns", timeout.ns())]);
     }
     let log = Output::Log(work.join("log"));
-    let mut process = Process::start_within("ldplayer serve", &mut command, log, quota)?;
+    let mut process = Process::start_within("ldplayer serve", &mut command, log, limit)?;
     listen.iter().try_for_each(|&address| process.wait_for(address))?;
     Ok(process)
 }

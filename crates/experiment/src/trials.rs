@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 use crate::error::ExperimentError;
-use crate::find::{Discarded, Ended, Find, GoalResult, Intended, Search, SearchRecord, ServerUse, Took, TrialRecord};
+use crate::find::{
+    Allowed, Discarded, Ended, Find, GoalResult, Intended, Limit, Search, SearchRecord, ServerUse, Took, TrialRecord,
+};
 use crate::maker::{Maker, Making};
 use crate::record::{Record, RunRecord, RunState};
 use crate::watcher::Position;
@@ -205,14 +207,25 @@ impl All<'_> {
     }
 }
 
-/// The result, with doubt where its upper bound may be that of the machine. A server with a quota is held by that.
+/// The result, with what limited the server where that was not its processors, and doubt where it may have been the machine.
 fn weighed(result: GoalResult, cell: &Cell, missed: &BTreeMap<u64, ServerUse>) -> GoalResult {
-    let threads = cell.stage.server.as_ref().map_or(1, |server| server.threads);
-    let at_bound = result.upper.and_then(|upper| missed.get(&upper)).filter(|_| cell.spec.server_cpu.is_none());
-    match (&result.ended, at_bound.and_then(|of| of.crowded(f64::from(threads)))) {
-        (Ended::Width, Some(why)) => GoalResult { ended: Ended::Crowded(why), ..result },
+    let limit = result.upper.and_then(|upper| missed.get(&upper)).and_then(|of| of.limit(allowed(cell)));
+    match (&result.ended, limit) {
+        (Ended::Width, Some(Limit::Machine(why))) => GoalResult { ended: Ended::Crowded(why), ..result },
+        (Ended::Width, Some(Limit::Other(why))) => GoalResult { limit: Some(why), ..result },
         _ => result,
     }
+}
+
+/// The processors that the server of a cell has.
+fn allowed(cell: &Cell) -> Allowed {
+    if let Some(share) = cell.spec.server_cpu {
+        return Allowed { cores: share.0, is_quota: true };
+    }
+    let threads = cell.stage.server.as_ref().map_or(1, |server| server.threads);
+    let pinned = cell.spec.server_cpus.len();
+    let cores = if pinned == 0 { threads } else { threads.min(pinned as u16) };
+    Allowed { cores: cores.into(), is_quota: false }
 }
 
 /// Counts a trial that does not count.

@@ -1,4 +1,5 @@
-//! A quota of processor time for a process and its children, by a control group of their own (cgroups(7)).
+//! What a process and its children may have of the processors: a quota of time, by a control group of their own (cgroups(7)), and certain
+//! processors.
 //!
 //! The group is made at the top of the tree of the controller, where only root may, and removed once it is empty. Version 2 has `cpu.max`, version
 //! 1 `cpu.cfs_quota_us`; where both are mounted, the one that has the processor is taken.
@@ -14,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::write;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::usage;
 use crate::watched::CGROUPS;
@@ -47,6 +49,48 @@ pub enum QuotaError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What a process may have of the processors. Dropping it ends the quota, within which no process may run by then.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CpuLimit {
+    quota: Option<CpuQuota>,
+    processors: Vec<usize>,
+}
+
+impl CpuLimit {
+    /// So many cores together, and these processors only, where either is given; `None` for neither.
+    ///
+    /// # Errors
+    /// As for [`CpuQuota::new`].
+    pub fn new(cores: Option<f64>, processors: &[usize]) -> Result<Option<Self>, QuotaError> {
+        let quota = cores.map(CpuQuota::new).transpose()?;
+        let is_limit = quota.is_some() || !processors.is_empty();
+        Ok(is_limit.then(|| Self { quota, processors: processors.to_vec() }))
+    }
+
+    /// Holds the command's process to the limit before it becomes the program, so that all of it is within.
+    ///
+    /// # Errors
+    /// The group's list of processes cannot be opened, or there is no such processor.
+    pub fn confine(&self, command: &mut Command) -> io::Result<()> {
+        if let Some(quota) = &self.quota {
+            quota.confine(command)?;
+        }
+        if self.processors.is_empty() {
+            return Ok(());
+        }
+        let mut set = CpuSet::new();
+        for &processor in &self.processors {
+            if processor >= CpuSet::MAX_CPU {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no processor {processor}")));
+            }
+            set.set(processor);
+        }
+        // SAFETY: between fork and exec, the closure makes one system call with a set that it owns, and neither allocates nor takes a lock.
+        unsafe { command.pre_exec(move || sched_setaffinity(None, &set).map_err(Into::into)) };
+        Ok(())
+    }
 }
 
 /// A control group with a quota. Dropping it removes the group, which must be empty by then.
@@ -177,6 +221,25 @@ fn parts(cores: f64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_runs_on_its_processors_only() {
+        let allowed = crate::pin::allowed_cores().unwrap();
+        let (first, last) = (allowed[0], *allowed.last().unwrap());
+        for processors in [vec![last], vec![first, last]] {
+            let limit = CpuLimit::new(None, &processors).unwrap().unwrap();
+            let mut command = Command::new("grep");
+            command.args(["Cpus_allowed_list", "/proc/self/status"]);
+            limit.confine(&mut command).unwrap();
+            let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+            let list = said.split_whitespace().nth(1).unwrap();
+            assert_eq!(list.split([',', '-']).next_back(), Some(last.to_string().as_str()), "{said}");
+            assert_eq!(list.parse() == Ok(last), processors.len() == 1 || first == last, "{said}");
+        }
+        assert_eq!(CpuLimit::new(None, &[]).unwrap(), None);
+        let none = CpuLimit::new(None, &[usize::MAX]).unwrap().unwrap();
+        assert!(none.confine(&mut Command::new("true")).unwrap_err().to_string().contains("no processor"));
+    }
 
     #[test]
     fn a_quota_is_a_part_of_a_short_period() {

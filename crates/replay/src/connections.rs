@@ -481,7 +481,6 @@ impl Connections {
     /// A message belongs to no query. Returns whether its connection goes on.
     fn stray(&mut self, at: Slot, now: RunTime, octets: &[u8], reason: Reason) -> bool {
         let Some(connection) = self.table.connection(at) else { return false };
-        let message = Message::new(octets);
         let row = Outcome {
             client: self.table.client(connection),
             client_port: connection.port,
@@ -490,9 +489,12 @@ impl Connections {
             connection: Some(connection.number),
             intended: now,
             answered: Some(now),
-            rcode: message.map(|message| message.rcode()),
             response_bytes: octets.len() as u16,
             ..Outcome::EMPTY
+        };
+        let row = match Message::new(octets) {
+            Some(message) => row.with_response(&message),
+            None => row,
         };
         self.table.finish_stray(reason, row);
         !self.charge(at, now, ITEM + octets.len() as u32)

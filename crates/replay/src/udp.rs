@@ -354,13 +354,9 @@ impl Udp {
         let row = Outcome {
             // The two timestamps are of two clocks, which may differ by some nanoseconds.
             answered: Some(arrival.at.max(pending.submitted)),
-            rcode: Some(message.rcode()),
-            tc: message.has(flag::TC),
-            ad: message.has(flag::AD),
-            aa: message.has(flag::AA),
-            response_bytes: arrival.octets.len() as u16,
             ..pending.outcome(status, None)
         };
+        let row = row.with_response(message);
         self.finish_judged(row, &pending.wire, &pending.expected, Some(message));
     }
 
@@ -374,20 +370,19 @@ impl Udp {
         if !self.strays.add(reason, self.counts.sent) {
             return;
         }
-        let message = Message::new(arrival.octets);
-        self.outcomes.push(Outcome {
+        let row = Outcome {
             client: arrival.local.unwrap_or(Outcome::EMPTY.client),
             server: arrival.peer,
             intended: arrival.at,
             answered: Some(arrival.at),
             status: Status::Stray,
             reason: Some(reason),
-            rcode: message.map(|message| message.rcode()),
-            tc: message.is_some_and(|message| message.has(flag::TC)),
-            ad: message.is_some_and(|message| message.has(flag::AD)),
-            aa: message.is_some_and(|message| message.has(flag::AA)),
             response_bytes: arrival.octets.len() as u16,
             ..Outcome::EMPTY
+        };
+        self.outcomes.push(match Message::new(arrival.octets) {
+            Some(message) => row.with_response(&message),
+            None => row,
         });
     }
 

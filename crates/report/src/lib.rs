@@ -37,7 +37,7 @@ use ldplayer_results::{Evaluated, ResultsError};
 
 pub use curves::{Curves, read_curves};
 pub use rewrite::{rewrite_page, rewrite_pages};
-pub use text::{AnswersText, RunText};
+pub use text::{AnswersText, RunText, without_late};
 
 /// Writes `report.html` into the directory of a run that has just ended.
 ///

@@ -3,6 +3,7 @@
 mod agents;
 mod answers;
 mod head;
+mod names;
 mod overlay;
 mod settings;
 mod tables;
@@ -109,6 +110,8 @@ fn render(report: &RunReport, data: &str, about: &str) -> Result<String, minijin
         agents_head => Value::from(Serde(agents::HEAD)),
         checks => Value::from(Serde(head::checks(&report.verdict.checks, words::check))),
         server_checks => Value::from(Serde(head::checks(&report.verdict.server.checks, words::quantity))),
+        names => Value::from(Serde(names::section(summary.names.as_ref()))),
+        errors => Value::from(Serde(tables::extended_errors(summary))),
         timed => report.limits.timing.is_some(),
         timing => Value::from(Serde(tables::timing(report))),
         latency => Value::from(Serde(tables::latency(report))),

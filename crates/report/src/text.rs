@@ -33,6 +33,9 @@ impl fmt::Display for RunText<'_> {
         writeln!(f, "latency    {}", TailLine(&summary.latency_ms.from_sent))?;
         writeln!(f, "  from due {}", TailLine(&summary.latency_ms.from_intended))?;
         writeln!(f, "rcodes     {}", counts(&summary.rcodes))?;
+        if !summary.ede.is_empty() {
+            writeln!(f, "errors     {} (EDE)", counts(&summary.ede))?;
+        }
         summary.answers_compared.iter().try_for_each(|answers| AnswersText(answers).fmt(f))?;
         writeln!(
             f,
@@ -50,6 +53,18 @@ impl fmt::Display for RunText<'_> {
         }
         self.0.agents.iter().try_for_each(|agent| writeln!(f, "agent      {}", AgentLine(agent)))?;
         write!(f, "{}", self.check_lines().join("\n"))
+    }
+}
+
+/// The latency without queries that were late, in a line.
+pub fn without_late(report: &RunReport) -> String {
+    let (latency, limits) = (&report.summary.latency_ms, &report.limits);
+    match &latency.without_late {
+        Some(tail) => {
+            let late = queries(latency.from_sent.queries - tail.queries);
+            format!("without {late} later than {} ms: {}", limits.late_ns() as f64 / 1e6, TailLine(tail))
+        }
+        None => "no query was late".to_owned(),
     }
 }
 

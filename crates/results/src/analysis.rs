@@ -24,6 +24,7 @@ use ldplayer_core::Transport;
 use ldplayer_core::time::NS_PER_S;
 
 pub use self::accounts::UdpAnswers;
+pub(crate) use self::accounts::status;
 use self::accounts::{Accounts, Activity};
 use self::curve::Curve;
 pub use self::delayed::Delayed;
@@ -35,6 +36,7 @@ pub use self::slices::needed;
 use self::spread::Censored;
 use self::timeline::Timeline;
 use crate::error::ResultsError;
+use crate::limits::VerdictLimits;
 use crate::model::{Latency, Rate, RateError, Summary, Tail, Telemetry, Timing};
 use crate::store::RunDir;
 
@@ -63,10 +65,10 @@ pub struct Analysis {
     pub unreadable: usize,
 }
 
-/// Reads all whole row files of a run, in which an answer was waited for so many nanoseconds.
+/// Reads all whole row files of a run, in which an answer was waited for so many nanoseconds; queries are late beyond these limits.
 ///
 /// Memory: some 50 MB for a slice of rows, up to 8 MB per distribution, about 100 octets a client and 40 a connection.
-pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsError> {
+pub fn analyse(dir: &RunDir, query_timeout: i64, limits: &VerdictLimits) -> Result<Analysis, ResultsError> {
     let files = RowFiles::open(dir)?;
     let mut accounts = Accounts::new(query_timeout);
     files.scan(&accounts::COLUMNS, &(i64::MIN..i64::MAX), |batch| accounts.add(batch))?;
@@ -75,6 +77,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
         elapsed_s: accounts.elapsed_s(),
         queries: accounts.queries(),
         rcodes: accounts.rcodes(),
+        ede: accounts.extended_errors(),
         responses: accounts.responses(),
         connections: accounts.connections(),
         clients,
@@ -86,7 +89,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64) -> Result<Analysis, ResultsErro
     let mut figures = Figures::default();
     let mut delayed = None;
     if let Some((first, last)) = accounts.span() {
-        let mut timeline = Timeline::new(first, last, &accounts);
+        let mut timeline = Timeline::new(first, last, limits.late_ns(), &accounts);
         let classes = ordered::scan(&files, &accounts.due_by_second, &activity, |rows| timeline.add(rows))?;
         summary.timing = timing(&mut timeline);
         summary.rate = rate(&timeline, summary.queries.answered);
@@ -174,6 +177,7 @@ fn latency(timeline: &mut Timeline) -> Latency {
         from_intended: timeline.from_intended.tail(),
         from_sent: timeline.from_sent.tail(),
         answered_only: timeline.from_sent.known().tail(),
+        without_late: (timeline.on_time.len() < timeline.from_sent.len()).then(|| timeline.on_time.tail()),
         by_transport: tails(&transports, &mut timeline.by_transport),
         by_connection: tails(&CONNECTIONS, &mut timeline.by_connection),
         by_transport_and_connection: of_both.filter(|(_, tails)| !tails.is_empty()).collect(),

@@ -15,7 +15,7 @@ const MAX_ADDRESSES: usize = 1 << 20;
 /// Index of a row that belongs to no query of the trace.
 const NO_INDEX: u64 = u64::MAX;
 /// How many columns a row has.
-const COLUMNS: usize = 32;
+const COLUMNS: usize = 33;
 
 /// Rows in memory, column by column.
 pub struct Columns {
@@ -127,6 +127,7 @@ impl Columns {
             &self.rare.retransmits,
             &self.rare.length_apart,
             &self.rare.differs,
+            &self.rare.extended_error,
         ]
     }
 
@@ -170,11 +171,12 @@ impl Columns {
             &mut self.rare.retransmits,
             &mut self.rare.length_apart,
             &mut self.rare.differs,
+            &mut self.rare.extended_error,
         ]
     }
 }
 
-/// Columns that only connections and comparisons fill: most batches of rows have nothing in them.
+/// Columns that only connections, comparisons and unlucky servers fill: most batches of rows have nothing in them.
 struct Rare {
     connection: Column<Integers>,
     sent: Column<Integers>,
@@ -192,6 +194,7 @@ struct Rare {
     retransmits: Column<Integers>,
     length_apart: Column<Booleans>,
     differs: Column<Dictionary>,
+    extended_error: Column<Integers>,
 }
 
 impl Rare {
@@ -215,6 +218,7 @@ impl Rare {
             retransmits: Column::optional(Integers::new(IntegerType::U16)),
             length_apart: bits(),
             differs: Column::optional(Dictionary::fixed(differences.iter().map(String::as_str))),
+            extended_error: Column::optional(Integers::new(IntegerType::U16)),
         }
     }
 
@@ -225,6 +229,7 @@ impl Rare {
                 || row.answer.is_some()
                 || row.fell_back
                 || row.class.is_some()
+                || row.extended_error.is_some()
         };
         if rows.iter().any(is_rare) { self.push(rows) } else { self.push_none(rows.len()) }
     }
@@ -248,6 +253,7 @@ impl Rare {
         self.length_apart.extend(rows.iter().map(|row| row.length_apart), Booleans::push);
         let differs = |row: &Outcome| (row.differs != Differs::NOTHING).then(|| u32::from(row.differs.bits()));
         self.differs.extend_some(rows.iter().map(differs), Dictionary::push);
+        self.extended_error.extend_some(rows.iter().map(|row| row.extended_error.map(i64::from)), Integers::push);
     }
 
     fn push_none(&mut self, rows: usize) {
@@ -259,6 +265,7 @@ impl Rare {
             &mut self.first_byte,
             &mut self.segments,
             &mut self.retransmits,
+            &mut self.extended_error,
         ] {
             column.extend_nulls(rows);
         }

@@ -42,6 +42,14 @@ impl Found {
 }
 
 impl Bound {
+    /// A duration in seconds; `None` of any other bound.
+    pub fn time_s(self) -> Option<f64> {
+        match self {
+            Self::Time(ns) => Some(ns as f64 / 1e9),
+            _ => None,
+        }
+    }
+
     /// As a figure of the quantity that it is fit for; `None` of a multiple.
     pub(crate) fn figure(self, quantity: Quantity) -> Option<f64> {
         match self {

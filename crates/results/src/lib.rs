@@ -52,7 +52,7 @@
 //! repeats (`contrast.rs` and `ranks.rs` are the statistics, `gate.rs` what must hold); `ratio.rs` compares response times over UDP and over
 //! connections (`ratio/pairs.rs` out of the rows, `ratio/figures.rs`, and in `ratio/diagnosis.rs` what they say); `words.rs` has
 //! words for keys, in the order of their meaning, and `numbers.rs` writes numbers for people. `selection.rs` chooses rows by a
-//! condition. The crate `report` shows all of it. What a run was asked for is kept in run.json and never looked at.
+//! condition. `names.rs` joins rows with the questions of the trace (`questions.rs`). The crate `report` shows all of it. What a run was asked for is kept in run.json and never looked at.
 
 #![forbid(unsafe_code)]
 
@@ -68,9 +68,11 @@ mod keeper;
 mod limits;
 mod missing;
 mod model;
+mod names;
 pub mod numbers;
 mod open;
 mod parquet_file;
+mod questions;
 pub mod ratio;
 pub mod rcode;
 mod recorder;
@@ -92,10 +94,13 @@ pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Re
 pub use limits::{TimingLimits, VerdictLimits};
 pub use model::{
     AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, CpuWait, Fidelity, Good, Latency, LinkUse,
-    Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage, SocketsAtPeak,
-    Spread, State, Summary, Tail, Telemetry, Timing, Verdict, Waited,
+    Names, Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage,
+    SocketsAtPeak, Spread, StandOut, State, Summary, Tail, Telemetry, Threshold, Timing, Top, TraceFile, Verdict,
+    Waited,
 };
+pub use names::join_names;
 pub use open::{Evaluated, evaluate, read_document};
+pub use questions::{Question, Questions};
 pub use recorder::Recorder;
 pub use selection::{BadSelection, Cell, Selection};
 pub use setup::{RunEnd, RunSetup};

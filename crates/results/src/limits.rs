@@ -33,6 +33,11 @@ impl VerdictLimits {
     /// Limits of `--timing fast`: nothing is due at any time, so timing and rate are not judged.
     pub const FAST: Self = Self { timing: None, ..Self::timed(0.0, 0.0) };
 
+    /// From how many nanoseconds on a query is late: the limit of the 99th percentile; never where nothing has a time.
+    pub fn late_ns(&self) -> i64 {
+        self.timing.map_or(i64::MAX, |timing| (timing.p99_us * 1e3) as i64)
+    }
+
     const fn timed(quartile_us: f64, p99_us: f64) -> Self {
         Self { timing: Some(TimingLimits { quartile_us, p99_us }), rate_percent: 0.1, rate_windows_percent: 90.0 }
     }

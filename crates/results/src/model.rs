@@ -2,6 +2,7 @@
 
 mod agents;
 mod answers;
+mod names;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::warning::Warning;
 
 pub use self::agents::AgentShare;
 pub use self::answers::{AnswersCompared, AskedAgain};
+pub use self::names::{Names, StandOut, Threshold, Top, TraceFile};
 pub use self::telemetry::{CpuWait, ReplayLoad, SideUsage, SocketsAtPeak, Telemetry, Waited};
 
 /// How far a run got.
@@ -77,6 +79,9 @@ pub struct RunReport {
     pub stalls: Stalls,
     /// Accounting of the trace: the parts read and not readable; `None` until the run has ended.
     pub tally: Option<Tally>,
+    /// The files of the trace, by which they are known again; empty until the run has ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceFile>,
     /// The agents of a run of several hosts, and their shares.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentShare>,
@@ -166,6 +171,9 @@ pub struct Summary {
     pub latency_ms: Latency,
     /// Responses by code.
     pub rcodes: BTreeMap<String, u64>,
+    /// Answers with an extended error, by its name (RFC 8914).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ede: BTreeMap<String, u64>,
     /// Octets that came back.
     pub responses: Responses,
     /// Connections.
@@ -185,6 +193,8 @@ pub struct Summary {
     pub telemetry: Telemetry,
     /// How long both ends waited for a core.
     pub cpu_wait: CpuWait,
+    /// Which names, types, zones and clients stand out; `null` where the trace was not read again for them.
+    pub names: Option<Names>,
 }
 
 /// Answers in the trace to the queries that were replayed.
@@ -347,6 +357,10 @@ pub struct Latency {
     pub from_sent: Tail,
     /// From sent, over answered queries only.
     pub answered_only: Tail,
+    /// As `from_sent`, without the queries that were sent later than the limit of the 99th percentile of lateness; `null` if none was. It
+    /// shows what lateness may have changed, and judges nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_late: Option<Tail>,
     /// From sent, by transport.
     pub by_transport: BTreeMap<String, Tail>,
     /// From sent, of queries over connections: those that came with a new connection (`fresh`), with a new one whose TLS session

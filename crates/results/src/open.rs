@@ -20,7 +20,7 @@ pub fn read_document<S: DeserializeOwned>(dir: &Path) -> Result<Document<S>, Res
     let dir = RunDir::new(dir);
     let mut document = dir.read::<S>()?;
     if document.report.state == State::Running {
-        let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
+        let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns(), &document.report.limits)?;
         count_again(&dir, &mut document.report, &analysis)?;
     }
     Ok(document)
@@ -42,7 +42,7 @@ pub struct Evaluated<S> {
 pub fn evaluate<S: DeserializeOwned>(dir: &Path) -> Result<Evaluated<S>, ResultsError> {
     let dir = RunDir::new(dir);
     let mut document = dir.read::<S>()?;
-    let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns())?;
+    let analysis = analysis::analyse(&dir, document.report.config.query_timeout_ns(), &document.report.limits)?;
     if document.report.state == State::Running {
         count_again(&dir, &mut document.report, &analysis)?;
     }

@@ -1,5 +1,10 @@
 //! Names of response codes (IANA registry "DNS RCODEs").
 
+/// The answer to the question is in the response (RFC 1035 §4.1.1).
+pub const NOERROR: u16 = 0;
+/// The name does not exist.
+pub const NXDOMAIN: u16 = 3;
+
 /// The name of a response code, `RCODEn` when it has none.
 pub fn name(code: u16) -> String {
     match NAMES.binary_search_by_key(&code, |&(code, _)| code) {

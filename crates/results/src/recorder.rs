@@ -10,6 +10,7 @@ use crate::analysis::{self, Analysis};
 use crate::error::ResultsError;
 use crate::keeper::Keeper;
 use crate::model::{RunReport, State, Telemetry};
+use crate::names::stand_out;
 use crate::numbers::counted;
 use crate::open::Evaluated;
 use crate::rows::RowWriter;
@@ -121,13 +122,16 @@ impl<S: Serialize> Recorder<S> {
     ///
     /// # Errors
     /// A file cannot be written or read back. As much of the directory as possible is complete then.
-    pub fn finish(mut self, end: RunEnd) -> Result<Evaluated<S>, ResultsError> {
+    pub fn finish(mut self, mut end: RunEnd) -> Result<Evaluated<S>, ResultsError> {
         self.dir.release_reserve();
         self.close_files();
         let telemetry = telemetry::write(&self.dir.telemetry(), &end.telemetry);
-        let analysis = analysis::analyse(&self.dir, self.document.report.config.query_timeout_ns())?;
+        let analysis = analysis::analyse(&self.dir, self.document.report.config.query_timeout_ns(), &end.limits)?;
         let lost = self.own_warning(analysis.summary.queries.sent + analysis.summary.queries.not_sent);
+        let questions = end.questions.take();
         end.complete(&mut self.document.report, &analysis);
+        let summary = &mut self.document.report.summary;
+        summary.names = questions.map(|questions| stand_out(&self.dir, &questions, summary)).transpose()?;
         self.document.report.warnings.extend(lost);
         verdict::judge(&mut self.document.report, &analysis);
         self.dir.write(&self.document)?;
@@ -191,6 +195,7 @@ impl RunEnd {
         report.summary.queries.lost = self.lost.values().sum();
         report.summary.queries.lost_by_reason = self.lost;
         report.agents = self.agents;
+        report.traces = self.traces;
         report.summary.clients.by_class = self.class_clients;
         if let Some(connections) = self.connections {
             report.summary.connections = connections;

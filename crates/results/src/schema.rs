@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 pub const ROW_GROUP_ROWS: usize = 128 * 1024;
 
 /// The names of the columns, in their order.
-pub const NAMES: [&str; 32] = [
+pub const NAMES: [&str; 33] = [
     "index",
     "client",
     "client_port",
@@ -43,6 +43,7 @@ pub const NAMES: [&str; 32] = [
     "retransmits",
     "length_apart",
     "differs",
+    "ede",
 ];
 
 /// The columns in the order of the run directory's description.
@@ -84,6 +85,7 @@ pub fn schema() -> SchemaRef {
         maybe("retransmits", UInt16),
         some("length_apart", Boolean),
         maybe("differs", words(Int8)),
+        maybe("ede", UInt16),
     ]))
 }
 

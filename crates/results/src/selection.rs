@@ -10,6 +10,7 @@ use ldplayer_core::nearest::suggest;
 
 use crate::analysis::read::RowFiles;
 use crate::error::ResultsError;
+use crate::questions::Questions;
 use crate::schema;
 use crate::store::RunDir;
 use condition::{Comparison, compare};
@@ -19,6 +20,11 @@ use view::Views;
 /// Columns that are computed from others: each with the time it ends with and the one it begins with.
 const COMPUTED: [(&str, &str, &str); 2] =
     [("late_ns", "submitted_ns", "intended_ns"), ("latency_ns", "answered_ns", "submitted_ns")];
+
+/// Columns that the trace has: rows are joined with it by these.
+pub(crate) const JOINED: [&str; 2] = ["qname", "qtype"];
+/// What rows are joined by.
+const JOINED_BY: [&str; 2] = ["index", "intended_ns"];
 
 /// The columns that are shown where none are named: what happened to a query, and how long it took.
 const SHOWN: [&str; 11] = [
@@ -78,14 +84,20 @@ impl Selection {
         &self.columns
     }
 
+    /// Whether rows are wanted with what only the trace has.
+    pub fn needs_questions(&self) -> bool {
+        self.wanted().iter().any(|column| JOINED.contains(column))
+    }
+
     /// Passes on the cells of each selected row of a run, worker by worker, in the order of the ends of queries. Returns the damaged files,
-    /// whose rows are missing.
+    /// whose rows are missing. Without `questions`, rows have no name and no type.
     ///
     /// # Errors
     /// The directory is no run, a file cannot be read, or whatever `each` fails with.
     pub fn of<E: From<ResultsError>>(
         &self,
         run: &Path,
+        questions: Option<&Questions>,
         mut each: impl FnMut(&mut dyn Iterator<Item = Cell<'_>>) -> Result<(), E>,
     ) -> Result<Vec<PathBuf>, E> {
         let directory = RunDir::new(run);
@@ -95,7 +107,7 @@ impl Selection {
         let needed = self.needed();
         let mut failed = None;
         let scanned = files.scan(&needed, &(i64::MIN..i64::MAX), |batch| {
-            let views = Views::of(batch, &needed)?;
+            let views = Views::of(batch, &needed, questions)?;
             for row in 0..batch.len() {
                 let holds = |condition: &Expr<Comparison>| condition.holds(&|comparison| comparison.holds(&views, row));
                 if failed.is_none() && self.condition.as_ref().is_none_or(holds) {
@@ -111,17 +123,23 @@ impl Selection {
         }
     }
 
-    /// The columns of the files that have to be read.
-    fn needed(&self) -> Vec<&'static str> {
+    /// The columns that are shown or compared.
+    fn wanted(&self) -> Vec<&'static str> {
         let mut wanted: Vec<&'static str> = self.columns.clone();
         if let Some(condition) = &self.condition {
             collect(condition, &mut wanted);
         }
+        wanted
+    }
+
+    /// The columns of the files that have to be read.
+    fn needed(&self) -> Vec<&'static str> {
         let stored = |name: &'static str| match COMPUTED.iter().find(|(computed, ..)| *computed == name) {
             Some((_, end, begin)) => vec![*end, *begin],
+            None if JOINED.contains(&name) => JOINED_BY.to_vec(),
             None => vec![name],
         };
-        let mut needed: Vec<&'static str> = wanted.into_iter().flat_map(stored).collect();
+        let mut needed: Vec<&'static str> = self.wanted().into_iter().flat_map(stored).collect();
         needed.sort_unstable();
         needed.dedup();
         needed
@@ -144,7 +162,7 @@ fn known() -> Vec<&'static str> {
 }
 
 fn column(name: &str) -> Result<&'static str, BadSelection> {
-    let known = known();
+    let known: Vec<&'static str> = known().into_iter().chain(JOINED).collect();
     // Durations go by their name alone, too, as in conditions.
     let found = known.iter().find(|known| **known == name || known.strip_suffix("_ns") == Some(name)).copied();
     found.ok_or_else(|| BadSelection::Column { name: name.to_owned(), near: suggest(name, &known) })

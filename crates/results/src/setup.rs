@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
 use crate::limits::VerdictLimits;
-use crate::model::{AgentShare, AskedAgain, Connections, LinkUse, Recorded, ReplayLoad};
+use crate::model::{AgentShare, AskedAgain, Connections, LinkUse, Recorded, ReplayLoad, TraceFile};
+use crate::questions::Questions;
 use crate::telemetry::TelemetrySample;
 use crate::warning::Warning;
 use ldplayer_core::damage::Tally;
@@ -33,7 +34,7 @@ pub struct RunSetup {
 }
 
 /// What is known when the last outcome is in.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct RunEnd {
     /// Wall clock at run time 0.
     pub started: TraceTime,
@@ -76,4 +77,8 @@ pub struct RunEnd {
     pub agents: Vec<AgentShare>,
     /// Queries without a row because their agent was lost, by their last known state.
     pub lost: BTreeMap<String, u64>,
+    /// The files of the trace.
+    pub traces: Vec<TraceFile>,
+    /// The questions of the queries; `None` where nobody read them.
+    pub questions: Option<Questions>,
 }

@@ -125,6 +125,12 @@ impl Check {
     }
 }
 
+/// A check that failed, and what is to blame.
+fn allowed(check: &Check, blame: &str) -> String {
+    let name = words::check(&check.name);
+    format!("{name}: {} where {} was allowed; {blame}", check.value, check.limit)
+}
+
 impl RunReport {
     /// Whether the server ran within a quota of processor time.
     pub(crate) fn has_quota(&self) -> bool {
@@ -135,21 +141,26 @@ impl RunReport {
     /// Queries were late, and the host had taken the processor away for as long; or a side waited for a core that neither of them had.
     /// Lateness beyond the longest stall has another cause, which a repeat does not take away.
     pub fn disturbance(&self) -> Option<String> {
-        let failed: Vec<&Check> =
-            self.verdict.checks.iter().filter(|check| !check.ok && check.is_of_timing()).collect();
-        let told = |check: &Check, blame: &str| {
-            let name = words::check(&check.name);
-            format!("{name}: {} where {} was allowed; {blame}", check.value, check.limit)
-        };
-        let waited = failed.iter().find(|check| self.is_of_neighbours(check));
-        if let Some(waited) = waited {
-            return Some(told(waited, waited.note.as_deref().unwrap_or_default()));
-        }
+        self.neighbours().or_else(|| self.stalled())
+    }
+
+    /// The part of [`Self::disturbance`] that is not about queries that were late: a side waited for a core that neighbours had.
+    pub fn neighbours(&self) -> Option<String> {
+        let waited = self.failed_timing().find(|check| self.is_of_neighbours(check))?;
+        Some(allowed(waited, waited.note.as_deref().unwrap_or_default()))
+    }
+
+    /// Queries were late, and the host had taken the processor away for as long.
+    fn stalled(&self) -> Option<String> {
         let longest_us = self.stalls.longest_ns as f64 / 1e3;
-        let late: Vec<&Check> = failed.into_iter().filter(|check| !check.is_of_waiting()).collect();
-        let first = *late.first()?;
-        let blame = blame(&self.stalls).filter(|_| late.iter().all(|check| self.lateness_us(check) <= longest_us))?;
-        Some(told(first, &blame))
+        let mut late = self.failed_timing().filter(|check| !check.is_of_waiting());
+        let first = late.clone().next()?;
+        let blame = blame(&self.stalls).filter(|_| late.all(|check| self.lateness_us(check) <= longest_us))?;
+        Some(allowed(first, &blame))
+    }
+
+    fn failed_timing(&self) -> impl Iterator<Item = &Check> + Clone {
+        self.verdict.checks.iter().filter(|check| !check.ok && check.is_of_timing())
     }
 
     /// Whether a check is of a wait for a core that neighbours had.

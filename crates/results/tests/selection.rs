@@ -27,7 +27,7 @@ fn rows(run: &Path, condition: Option<&str>, columns: &[&str]) -> Vec<String> {
     let columns: Vec<String> = columns.iter().map(|&name| name.to_owned()).collect();
     let (selection, mut found) = (Selection::new(condition, &columns).unwrap(), Vec::new());
     let unreadable = selection
-        .of(run, |cells| {
+        .of(run, None, |cells| {
             let words: Vec<String> = cells
                 .map(|cell| match cell {
                     Cell::Nothing => "-".to_owned(),
@@ -80,7 +80,7 @@ fn columns_are_those_that_are_named_the_computed_ones_among_them() {
         all,
         ["1000000 192.0.2.0 true 0", "200000000 192.0.2.1 true 3", "- 192.0.2.2 true -", "1000000 192.0.2.3 true 5"]
     );
-    assert_eq!(Selection::new(None, &["all".to_owned()]).unwrap().columns().len(), 34);
+    assert_eq!(Selection::new(None, &["all".to_owned()]).unwrap().columns().len(), 35);
     assert!(rows(&run_directory, None, &[])[2].starts_with("2 192.0.2.2 198.51.100.1:53 udp 2000000 0 - timeout"));
 }
 
@@ -104,7 +104,7 @@ fn what_is_wrong_is_told_with_its_place_and_the_nearest_word() {
     assert_eq!(refusal(None, &["latency_n"]), "--columns: unknown column `latency_n`: did you mean `latency_ns`?");
     assert_eq!(Selection::new(None, &["latency".to_owned()]).unwrap().columns(), ["latency_ns"]);
     let folder = tempfile::tempdir().unwrap();
-    let none = Selection::new(None, &[]).unwrap().of(folder.path(), |_| Ok::<(), ResultsError>(()));
+    let none = Selection::new(None, &[]).unwrap().of(folder.path(), None, |_| Ok::<(), ResultsError>(()));
     assert!(none.is_err(), "an empty directory is no run");
 }
 
@@ -114,7 +114,7 @@ fn a_reader_that_has_enough_ends_the_reading() {
     let run_directory = folder.path().join("run");
     run(&run_directory);
     let mut given = 0;
-    let ended = Selection::new(None, &[]).unwrap().of(&run_directory, |_| {
+    let ended = Selection::new(None, &[]).unwrap().of(&run_directory, None, |_| {
         given += 1;
         Err(ResultsError::KeeperEnded)
     });

@@ -33,7 +33,7 @@ use crate::share::{Queries, Share, Start};
 use crate::time_limit::TimeLimit;
 use crate::watch::{Observer, Sampled, Telemetry, watch, watch_on};
 use crate::words::DNS_PORT;
-use crate::{again, classes, describe, link, metrics, permission, probe, tls, warnings};
+use crate::{again, classes, describe, link, metrics, permission, probe, questions, tls, warnings};
 
 /// A run ready to be executed: its server is up, its trace is open, its targets are allowed.
 pub struct Prepared {
@@ -334,6 +334,8 @@ fn finish(
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
         tally,
+        traces: questions::files(&plan.feed),
+        questions: questions::at_end(&plan.feed, ended.trace_queries).filter(|_| feed.is_some()),
         ..RunEnd::default()
     })?;
     write_page(output, &evaluated)?;

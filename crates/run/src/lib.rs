@@ -42,7 +42,7 @@
 //! options follow; `embed.rs` reads the files that it names into it, `resolve.rs` makes out what it means on this machine
 //! (`path.rs` how packets leave it, `path/interface.rs` on an interface among other hosts), `permission.rs` whether load may go there,
 //! `server.rs` starts a server, and `execute.rs` joins workload, engine and results. `responses.rs` writes the responses that are
-//! kept, and `again.rs` asks again for answers that are not the expected ones. `watch.rs` asks an `Observer` whether to go on,
+//! kept, `again.rs` asks again for answers that are not the expected ones, and `questions.rs` reads the trace again for the names. `watch.rs` asks an `Observer` whether to go on,
 //! and `watch/sampler.rs` takes telemetry on the run's clock (`watch/server.rs`: of a server alone, while others replay). No
 //! command line, no terminal, no signals.
 
@@ -63,6 +63,7 @@ mod metrics;
 mod path;
 mod permission;
 mod probe;
+mod questions;
 mod resolve;
 mod responses;
 mod server;
@@ -86,11 +87,13 @@ pub use ineffective::{Ineffective, in_words as ineffective_in_words, ineffective
 pub use keys::RunSpec;
 pub use live::Live;
 pub use load::{Load, is_repeatable, load};
+pub use questions::questions;
+pub use server::cpu_limit;
 pub use share::{Share, Start, read_whole};
 pub use spec::{BadSpec, VERSION};
 pub use watch::{LastSecond, Observer, Progress, ServerWatch, Wish};
 pub use whole::{Whole, prepare_whole, shared};
-pub use words::{BadServer, Lag, Server, Speed, TransportChoice};
+pub use words::{BadServer, CoreShare, Lag, Server, Speed, TransportChoice};
 
 /// Refuses a directory in which no run can be made: one that exists, unless an earlier run in it may be replaced.
 ///

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ldplayer_emulate::stock::{Output, Process, shell};
-use ldplayer_net::cpu_quota::CpuQuota;
+use ldplayer_net::cpu_quota::{CpuLimit, QuotaError};
 use ldplayer_net::names::{Names, NamesError};
 use ldplayer_net::netns::Testbed;
 use ldplayer_net::rights::NetError;
@@ -32,10 +32,18 @@ pub fn start(spec: &RunSpec) -> Result<Option<Server>, RunError> {
         Ok(()) => names.start_with(&mut shell),
         Err(error) => shortfalls.push(names_are_seen(&error)),
     }
-    let quota = spec.server_cpu.map(|share| CpuQuota::new(share.0)).transpose();
-    let quota = quota.map_err(|error| RunError::Environment(format!("--server-cpu: {error}")))?.map(Arc::new);
-    let process = Process::start_within(name, &mut shell, Output::Stderr, quota).map_err(RunError::environment)?;
+    let limit = cpu_limit(spec).map_err(|error| RunError::Environment(format!("--server-cpu: {error}")))?;
+    let process =
+        Process::start_within(name, &mut shell, Output::Stderr, limit.map(Arc::new)).map_err(RunError::environment)?;
     Ok(Some(Server { process, shortfalls }))
+}
+
+/// What a started server may have of the processors; `None` for all.
+///
+/// # Errors
+/// There are no control groups, or this process may not make one.
+pub fn cpu_limit(spec: &RunSpec) -> Result<Option<CpuLimit>, QuotaError> {
+    CpuLimit::new(spec.server_cpu.map(|share| share.0), &spec.server_cpus)
 }
 
 /// The namespace: with a link for frames, where these are asked for.

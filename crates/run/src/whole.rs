@@ -20,7 +20,7 @@ use crate::path::interface;
 use crate::resolve::Plan;
 use crate::responses::join;
 use crate::watch::{Observer, ServerWatch, watch_on};
-use crate::{classes, describe, metrics, permission, warnings};
+use crate::{classes, describe, metrics, permission, questions, warnings};
 
 /// A run whose queries are read here.
 pub struct Whole {
@@ -133,6 +133,8 @@ impl Whole {
             warnings: out_of_order.into_iter().chain(nothing_compared).collect(),
             limits: self.plan.limits(),
             tally,
+            traces: questions::files(&self.plan.feed),
+            questions: questions::at_end(&self.plan.feed, queries),
             ..RunEnd::default()
         }
     }

@@ -2,7 +2,7 @@
 
 mod print;
 pub mod screen;
-mod searches;
+pub mod searches;
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -96,25 +96,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     ask_about_many(&experiment, args.yes)?;
     let shown = if args.quiet { Shown::Off } else { args.progress };
+    if experiment.find.is_some() {
+        return searched(experiment, &directory, shown, args);
+    }
     let mut screen = Screen::new(shown).map_err(Failure::environment)?;
     let workspace = Workspace::open(&directory).map_err(failure)?;
     let mut plan = Plan::make(experiment, &directory, &directory.join("traces")).map_err(failure)?;
     let added = workspace.before.as_ref().map_or(0, |before| added(&plan, before));
     plan.repeat(added);
     tell_what_starts(&plan);
-    let ldplayer = std::env::current_exe().context("experiment: this program's own file")?;
-    let replayer = args.replayer()?;
-    let options = Options {
-        ldplayer,
-        replace: false,
-        command_line: crate::arguments::given(),
-        allow_target: args.allow_target.clone(),
-        replayer,
-    };
+    let options = options(&args.allow_target, args.replayer()?)?;
     let mut record = execute(&plan, workspace, &options, &mut screen).map_err(failure)?;
-    if plan.experiment.find.is_some() {
-        return searched(&plan, &record, args);
-    }
     let mut page = overview(&plan.directory, &record, false);
     let undecided = plan.experiment.gate.as_ref().map(|gate| gate.undecided).unwrap_or_default();
     let gates = page.as_ref().map_or(&[][..], |page| &page.gates);
@@ -189,18 +181,51 @@ fn tell_what_starts(plan: &Plan) {
     }
 }
 
-/// Prints the results of searches; the exit status is 0 if each found its limit.
-fn searched(plan: &Plan, record: &Record, args: &Args) -> Result<ExitCode, Failure> {
+/// What a call allows, and who replays.
+pub fn options(allow_target: &[Cidr], replayer: Option<Arc<dyn Replayer>>) -> Result<Options, Failure> {
+    Ok(Options {
+        ldplayer: std::env::current_exe().context("experiment: this program's own file")?,
+        replace: false,
+        command_line: crate::arguments::given(),
+        allow_target: allow_target.to_vec(),
+        replayer,
+    })
+}
+
+/// Makes the searches of an experiment.
+pub fn search(
+    experiment: Experiment,
+    directory: &Path,
+    shown: Shown,
+    options: &Options,
+) -> Result<(Plan, Record), Failure> {
+    let mut screen = Screen::new(shown).map_err(Failure::environment)?;
+    let workspace = Workspace::open(directory).map_err(failure)?;
+    let plan = Plan::make(experiment, directory, &directory.join("traces")).map_err(failure)?;
+    tell_what_starts(&plan);
+    let record = execute(&plan, workspace, options, &mut screen).map_err(failure)?;
+    Ok((plan, record))
+}
+
+/// Makes searches and prints their results.
+fn searched(experiment: Experiment, directory: &Path, shown: Shown, args: &Args) -> Result<ExitCode, Failure> {
+    let options = options(&args.allow_target, args.replayer()?)?;
+    let (plan, record) = search(experiment, directory, shown, &options)?;
     if args.json {
-        printing::json(&searches::json(plan, record))?;
+        printing::json(&searches::json(&plan, &record))?;
     } else if !args.quiet {
-        searches::print(plan, record)?;
+        searches::print(&plan, &record)?;
     }
+    Ok(found(&record))
+}
+
+/// The exit status of searches: 0 if each found its limit.
+pub fn found(record: &Record) -> ExitCode {
     let mut ends = record.searches.iter().map(|search| &search.result.ended);
     if ends.clone().any(|ended| *ended == Ended::Interrupted) {
-        return Ok(ExitCode::from(INTERRUPTED));
+        return ExitCode::from(INTERRUPTED);
     }
-    Ok(if ends.all(Ended::is_answer) { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) })
+    if ends.all(Ended::is_answer) { ExitCode::SUCCESS } else { ExitCode::from(VERDICT_FAILED) }
 }
 
 /// The exit status that follows from the runs.

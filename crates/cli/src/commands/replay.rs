@@ -1,6 +1,7 @@
 //! `ldplayer replay`: options make a specification, the run's report becomes words.
 
 mod cluster;
+mod find;
 mod keys;
 mod options;
 pub mod progress;
@@ -36,6 +37,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     if let Some(lacking) = spec.lacking() {
         return Err(anyhow::anyhow!(lacking).into());
+    }
+    if let Some(wanted) = &args.find {
+        return find::run(args, &spec, wanted);
     }
     let output = args.output();
     check_output(&output, args.force).map_err(RunError::from).map_err(failure)?;

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ldplayer_experiment::{Record, overview};
-use ldplayer_report::{rewrite_page, rewrite_pages};
-use ldplayer_results::Document;
+use ldplayer_report::{rewrite_page, rewrite_pages, without_late};
+use ldplayer_results::{Document, join_names, read_document};
+use ldplayer_run::questions;
 use serde_json::Value;
 
 use super::compare;
@@ -37,6 +38,16 @@ pub struct Args {
     /// Write figures and tables of an experiment here: JSON, CSV, SVG, PNG
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
+    /// Show the latency without queries that were late, too: what lateness may have changed
+    #[arg(long)]
+    without_late: bool,
+    /// Read the traces of the runs again for the names that were slow, failed or got no answer, and keep them in run.json. A run
+    /// of up to four million queries does so at its end
+    #[arg(long)]
+    names: bool,
+    /// Read the names from this file, where the trace of the run is no longer where it was
+    #[arg(long, value_name = "FILE", requires = "names")]
+    trace: Option<PathBuf>,
     /// Count runs of an experiment, too, whose replay was not faithful
     #[arg(long)]
     with_unfaithful: bool,
@@ -47,10 +58,19 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if let [directory] = args.runs.as_slice()
         && directory.join("experiment.json").exists()
     {
+        if args.names {
+            return Err(anyhow::anyhow!(
+                "--names reads the trace of a run: give its directory, below that of the experiment"
+            )
+            .into());
+        }
         return of_experiment(directory, &args);
     }
     if args.export.is_some() {
         return Err(anyhow::anyhow!("--export writes the figures of one experiment: give its directory").into());
+    }
+    if args.names {
+        args.runs.iter().try_for_each(|run| read_names(run, args.trace.as_deref()))?;
     }
     let (reports, laid) = match args.runs.as_slice() {
         [run] => (vec![rewrite_page::<Value>(run, args.html.as_deref())?], None),
@@ -72,10 +92,19 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             let page = args.html.clone().unwrap_or_else(|| run.join("report.html"));
             write_line!(out, "{}", run.display())?;
             print_report(&run_report.report, &page)?;
+            if args.without_late {
+                write_line!(out, "latency    {}", without_late(&run_report.report))?;
+            }
         }
         laid.iter().try_for_each(|page| write_line!(out, "report: {}", page.display()))?;
     }
     Ok(status(&reports))
+}
+
+/// Joins the rows of a run with the names of its trace.
+fn read_names(run: &Path, trace: Option<&Path>) -> Result<(), Failure> {
+    let questions = questions(run, &read_document(run)?, trace)?;
+    Ok(join_names(run, &questions)?)
 }
 
 /// Where the page of several runs goes: beside the first, whatever way it is named.

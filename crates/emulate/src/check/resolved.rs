@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use ldplayer_core::Transaction;
 use ldplayer_core::message::{Message, flag};
+use ldplayer_core::{Transaction, extended_error};
 use ldplayer_zone::harvest::{Question, Settings};
 use serde::Serialize;
 
@@ -241,8 +241,9 @@ fn ask_in_testbed(
 
 fn cause(message: &Message<'_>) -> Option<String> {
     let (code, text) = message.extended_error()?;
-    let text = String::from_utf8_lossy(text);
-    Some(if text.is_empty() { format!("extended error {code}") } else { format!("extended error {code}: {text}") })
+    let (name, text) = (extended_error::name(code), String::from_utf8_lossy(text));
+    let error = format!("extended error {code} ({name})");
+    Some(if text.is_empty() { error } else { format!("{error}: {text}") })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ldplayer_net::cpu_quota::CpuQuota;
+use ldplayer_net::cpu_quota::CpuLimit;
 use ldplayer_net::veth::Reach;
 use ldplayer_net::{clock, process, programs};
 use rustix::process::{
@@ -52,7 +52,7 @@ pub struct Process {
     /// Removed after the server has ended.
     scratch: Option<TempDir>,
     /// Removed after all servers within it have ended.
-    _quota: Option<Arc<CpuQuota>>,
+    _limit: Option<Arc<CpuLimit>>,
 }
 
 /// A command line of the user's, run by sh in its own place.
@@ -73,17 +73,17 @@ impl Process {
         Self::start_within(name, command, output, None)
     }
 
-    /// As [`Self::start`], within a quota of processor time.
+    /// As [`Self::start`], with no more of the processors than this.
     ///
     /// # Errors
-    /// As for [`Self::start`], or the quota cannot be entered.
+    /// As for [`Self::start`], or the limit cannot be set.
     pub fn start_within(
         name: impl Into<String>,
         command: &mut Command,
         output: Output,
-        quota: Option<Arc<CpuQuota>>,
+        limit: Option<Arc<CpuLimit>>,
     ) -> Result<Self, StockError> {
-        if let Some(error) = quota.as_ref().and_then(|quota| quota.confine(command).err()) {
+        if let Some(error) = limit.as_ref().and_then(|limit| limit.confine(command).err()) {
             return Err(StockError::Start { program: command.get_program().into(), source: error });
         }
         let mark = new_mark();
@@ -98,7 +98,7 @@ impl Process {
             .stderr(err)
             .spawn()
             .map_err(|source| StockError::Start { program: command.get_program().into(), source })?;
-        Ok(Self { name: name.into(), child, status: None, mark, output, scratch: None, _quota: quota })
+        Ok(Self { name: name.into(), child, status: None, mark, output, scratch: None, _limit: limit })
     }
 
     /// Keeps this directory while the server runs.

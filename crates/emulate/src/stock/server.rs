@@ -330,7 +330,7 @@ impl StockServer {
         command.args(program.options).args(&launch.arguments).current_dir(&work);
         self.configure(&mut command, listen, &work)?;
         let log = Output::Log(work.join(LOG));
-        let mut process = Process::start_within(program.name, &mut command, log, launch.quota.clone())?;
+        let mut process = Process::start_within(program.name, &mut command, log, launch.limit.clone())?;
         for &address in listen {
             process.wait_for(address)?;
             process.wait_until(Awaited::Connection, address, || Ok(probe::accepts(address)))?;

@@ -1,9 +1,13 @@
-//! Whose limit an upper bound is: the server's, or that of a machine on which it did not get the core that it wanted.
+//! Whose limit an upper bound is: that of the server's processors, another one of the server, or that of a machine on which it did not get
+//! the core that it wanted.
 
+use ldplayer_core::text::counted;
 use ldplayer_results::Summary;
 
 /// The share of its cores that a server uses at its limit.
 const AT_LIMIT: f64 = 0.9;
+/// The share of its cores below which a server idles: its quota cannot have held it up.
+const IDLES: f64 = 0.5;
 /// The share of the time for which a server that is not held up waits for a core at most.
 const WAITS: f64 = 0.01;
 
@@ -14,8 +18,26 @@ pub struct ServerUse {
     cores: f64,
     /// The share of the time for which it waited for one.
     waited: f64,
-    /// Whether its own limit was seen: its sockets dropped, or its accept queue was full.
-    is_limit_seen: bool,
+    /// What its sockets lost, where they did: datagrams, or connections that found the accept queue full.
+    lost: u64,
+}
+
+/// The processors that a server has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowed {
+    /// How many.
+    pub cores: f64,
+    /// Whether they are a quota, within which it waits by design.
+    pub is_quota: bool,
+}
+
+/// Whose limit it is, where it is not that of the server's processors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The server's own, of another kind.
+    Other(String),
+    /// It may be the machine's.
+    Machine(String),
 }
 
 impl ServerUse {
@@ -26,21 +48,29 @@ impl ServerUse {
         Some(Self {
             cores: server.cores_mean?,
             waited: summary.cpu_wait.server?.share,
-            is_limit_seen: lost.into_iter().flatten().any(|count| count > 0),
+            lost: lost.into_iter().flatten().sum(),
         })
     }
 
-    /// Why a load that the server with so many cores missed may not be beyond its limit. An idle server that was not held up has reached a limit
-    /// of another kind, such as a rate that it allows.
-    pub fn crowded(&self, cores: f64) -> Option<String> {
-        let is_crowded = self.cores < AT_LIMIT * cores && self.waited > WAITS && !self.is_limit_seen;
-        is_crowded.then(|| {
-            format!(
-                "the server used {:.2} of {cores} {} and waited for one for {:.1} % of the time",
-                self.cores,
-                if cores > 1.0 { "cores" } else { "core" },
-                self.waited * 100.0
-            )
+    /// What limited a server that missed a load while it was allowed so much; `None` if it used it up.
+    pub fn limit(&self, allowed: Allowed) -> Option<Limit> {
+        let Allowed { cores, is_quota } = allowed;
+        if self.cores >= AT_LIMIT * cores {
+            return None;
+        }
+        let used =
+            format!("the server used {:.2} of {cores} {}", self.cores, if cores > 1.0 { "cores" } else { "core" });
+        Some(match self.lost {
+            0 if !is_quota && self.waited > WAITS => {
+                Limit::Machine(format!("{used} and waited for one for {:.1} % of the time", self.waited * 100.0))
+            }
+            0 if is_quota && self.cores > IDLES * cores => {
+                Limit::Other(format!("{used}: bursts met the quota before the processor was full"))
+            }
+            0 => Limit::Other(format!(
+                "{used}: it has a limit of another kind, such as a rate that it allows a client (RRL)"
+            )),
+            lost => Limit::Other(format!("{used}: its sockets dropped {}", counted(lost, "packet", "packets"))),
         })
     }
 }
@@ -49,15 +79,34 @@ impl ServerUse {
 mod tests {
     use super::*;
 
+    /// What is said of a server that used, waited and lost so much, of one core or of a quota of one.
+    fn told(cores: f64, waited: f64, lost: u64, is_quota: bool) -> Option<Limit> {
+        ServerUse { cores, waited, lost }.limit(Allowed { cores: 1.0, is_quota })
+    }
+
     #[test]
     fn a_bound_is_the_machines_where_a_server_with_room_waited_for_its_core() {
-        let used = |cores, waited, is_limit_seen| ServerUse { cores, waited, is_limit_seen }.crowded(1.0);
-        let told = used(0.43, 0.031, false).unwrap();
-        assert_eq!(told, "the server used 0.43 of 1 core and waited for one for 3.1 % of the time");
-        assert_eq!(used(0.95, 0.2, false), None, "it used its core");
-        assert_eq!(used(0.43, 0.031, true), None, "its sockets dropped");
-        assert_eq!(used(0.1, 0.001, false), None, "it idled, and had its core");
-        assert!(ServerUse { cores: 0.95, waited: 0.05, is_limit_seen: false }.crowded(2.0).is_some());
+        let crowded = "the server used 0.43 of 1 core and waited for one for 3.1 % of the time".to_owned();
+        assert_eq!(told(0.43, 0.031, 0, false), Some(Limit::Machine(crowded)));
+        assert_eq!(told(0.95, 0.2, 0, false), None, "it used its core");
+        let of_two = ServerUse { cores: 0.95, waited: 0.05, lost: 0 }.limit(Allowed { cores: 2.0, is_quota: false });
+        assert!(matches!(of_two, Some(Limit::Machine(_))));
         assert_eq!(ServerUse::of(&Summary::default()), None);
+    }
+
+    /// NSD with its limit of responses per client was found to do "329 to 332 q/s at 0.2 cores", of which it used 0.007.
+    #[test]
+    fn a_server_that_idles_at_its_limit_is_not_measured_in_cores() {
+        for (used, waited, lost, is_quota, part) in [
+            (0.01, 0.3, 0, true, "a limit of another kind"),
+            (0.1, 0.001, 0, false, "a limit of another kind"),
+            (0.7, 0.5, 0, true, "bursts met the quota"),
+            (0.43, 0.031, 7, false, "its sockets dropped 7 packets"),
+            (0.43, 0.5, 1, true, "its sockets dropped 1 packet"),
+        ] {
+            let Some(Limit::Other(why)) = told(used, waited, lost, is_quota) else { panic!("{used}") };
+            assert!(why.contains(part), "{why}");
+        }
+        assert_eq!(told(0.95, 0.9, 3, true), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Judges the run of a trial: whether the goals were met, or why the trial does not count.
 
 use ldplayer_core::text::counted;
-use ldplayer_results::{Check, RunReport, Summary, WarningCode, words};
+use ldplayer_results::{Check, Quantity, RunReport, Summary, WarningCode, words};
 
 use super::search::{Intended, Took, Unfit};
 use super::{Find, Goal, Load};
@@ -15,8 +15,8 @@ impl Find {
     /// Judges a run with this load.
     ///
     /// A trial that meets all goals counts even if the replay was late: lateness makes bursts, which are harder for the
-    /// server. A trial that misses a
-    /// goal counts only if the replay was faithful, or not later than the file allows.
+    /// server. A trial that misses a goal counts only if the replay was faithful, or not later than the file allows, or than a tenth
+    /// of the latency that the goals allow, and no neighbour had the cores.
     pub(crate) fn judge(&self, intended: Intended, report: &RunReport) -> Took {
         let (summary, load) = (&report.summary, intended.load);
         if let Some(why) = self.not_made(intended, report) {
@@ -75,18 +75,36 @@ impl Find {
             let name = words::check(&check.name);
             Unfit::Disturbed(format!("{name}: {}, the limit is {}", check.value, check.limit))
         };
-        let disturbed = report.disturbance().filter(|_| !is_in_time).map(Unfit::Disturbed);
+        let disturbed = match (is_in_time, self.late_at_most_s) {
+            (false, _) => report.disturbance(),
+            (true, None) => report.neighbours(),
+            (true, Some(_)) => None,
+        };
         let bottleneck = || report.warnings.iter().find(|warning| warning.code == WarningCode::ClientBottleneck);
         let failed = || report.verdict.checks.iter().find(counts);
+        let unsent = || report.warnings.iter().find(|warning| warning.code == WarningCode::NotSent);
+        let told_unsent = || unsent().map(|warning| Unfit::Client(warning.text.clone()));
         disturbed
+            .map(Unfit::Disturbed)
             .or_else(|| bottleneck().map(|warning| Unfit::Client(warning.text.clone())))
-            .or_else(|| failed().map(told))
+            .or_else(|| {
+                failed().map(|check| told_unsent().filter(|_| check.name == "not_sent").unwrap_or_else(|| told(check)))
+            })
     }
 
-    /// Whether queries were no later than the file allows.
+    /// Whether queries were no later than the file allows, or than changes no judgement.
     fn is_in_time(&self, report: &RunReport) -> bool {
-        let late = self.late_at_most_s.zip(report.summary.timing.error_us);
+        let late = self.late_at_most_s.or_else(|| self.harmless_s()).zip(report.summary.timing.error_us);
         late.is_some_and(|(most, error)| error.p99 <= most * 1e6)
+    }
+
+    /// A tenth of the least latency that a goal allows, in seconds; `None` where none is about latency.
+    fn harmless_s(&self) -> Option<f64> {
+        let bounds = self.goals.iter().flat_map(|goal| &goal.hold).filter_map(|expectation| {
+            let is_latency = matches!(expectation.quantity, Quantity::Latency { .. });
+            expectation.bound.time_s().filter(|_| is_latency)
+        });
+        bounds.min_by(f64::total_cmp).map(|bound| bound / 10.0)
     }
 }
 
@@ -177,6 +195,10 @@ mod tests {
         assert_eq!(patient.judge(second(1_000), &late(20_000.0)), measured(0.75, &[true, true]));
         assert!(matches!(patient.judge(second(1_000), &late(20_001.0)), Took::Unfit(Unfit::Disturbed(_))));
         assert!(matches!(find(TWO).judge(second(1_000), &late(9_000.0)), Took::Unfit(Unfit::Disturbed(_))));
+        // By default, up to a tenth of the latency that is asked for, unless a neighbour had the cores.
+        let quick = find("what = 'qps'\nwhile = ['answered >= 99.9 %', 'p99 <= 50ms', 'p50 <= 100ms']");
+        assert_eq!(quick.judge(second(1_000), &late(5_000.0)), measured(0.75, &[true]));
+        assert!(matches!(quick.judge(second(1_000), &late(5_001.0)), Took::Unfit(Unfit::Disturbed(_))));
         // What has nothing to do with lateness is no less of a reason, and where nothing has a time nobody knows.
         let mut lost = late(9_000.0);
         lost.verdict.checks[0].name = "accounting".into();

@@ -84,13 +84,24 @@ pub struct GoalResult {
     pub trials: usize,
     /// Their total duration in seconds.
     pub trials_s: f64,
+    /// What limited the server at the upper bound, where that was not its processors; `null` if it was, or nobody watched it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// Why it ended.
     #[serde(flatten)]
     pub ended: Ended,
 }
 
+/// Below this confidence in percent, bounds are more likely wrong than right.
+const SURE: f64 = 50.0;
+
 /// Text forms.
 impl GoalResult {
+    /// Whether the capacity is between the bounds more likely than not; also where there is no interval to be sure of.
+    pub fn is_sure(&self) -> bool {
+        self.confidence_percent.is_none_or(|percent| percent >= SURE)
+    }
+
     /// The capacity, in the unit of the loads.
     pub fn capacity(&self) -> String {
         match (self.lower, self.upper) {
@@ -131,6 +142,7 @@ pub(crate) fn result(
         inversions: above.filter(|&load| class(load) == Class::Lower).collect(),
         trials: trials.len(),
         trials_s: trials.iter().map(|trial| trial.duration_s).sum(),
+        limit: None,
         ended,
     }
 }

@@ -74,6 +74,7 @@ mod tests {
             inversions: Vec::new(),
             trials: 1,
             trials_s: 1.0,
+            limit: None,
             ended: Ended::Width,
         };
         SearchRecord {

@@ -12,6 +12,12 @@ use super::outcome::{Ended, GoalResult, result};
 /// The maximum load.
 pub const MOST: u64 = 1_000_000_000;
 
+/// How often a load at which the host disturbed every trial is tried again after others: neighbours go.
+const LATER: u32 = 2;
+
+/// How many more trials each bound gets that is not sure.
+const MORE: usize = 2;
+
 /// The goals and limits of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -92,6 +98,8 @@ pub struct Search {
     hunts: Vec<Hunt>,
     unfit: BTreeMap<u64, u32>,
     ceiling: Option<Ceiling>,
+    /// How often a ceiling was lifted.
+    lifted: u32,
     made: u32,
     elapsed_s: f64,
     stopped: Option<Ended>,
@@ -107,13 +115,23 @@ struct Hunt {
     /// By how many doublings the range is extended next, and from which bound it was last extended.
     stride: f64,
     from: Option<u64>,
+    /// Bounds that were not sure, each with the number of long trials that it is to have.
+    doubted: Vec<(u64, usize)>,
     ended: Option<Ended>,
 }
 
 impl Hunt {
     fn new(goal: &Goal, start: u64) -> Self {
         let targets = [goal.first_target(), goal.last_target()];
-        Self { targets, stage: 0, hints: [Some(start), None], stride: 1.0, from: None, ended: None }
+        Self {
+            targets,
+            stage: 0,
+            hints: [Some(start), None],
+            stride: 1.0,
+            from: None,
+            doubted: Vec::new(),
+            ended: None,
+        }
     }
 
     const fn target(&self) -> Target {
@@ -162,6 +180,7 @@ impl Search {
             trials: Vec::new(),
             unfit: BTreeMap::new(),
             ceiling: None,
+            lifted: 0,
             made: 0,
             elapsed_s: 0.0,
             stopped: None,
@@ -251,13 +270,53 @@ impl Search {
     /// The next load for a goal; `None` if it is done.
     fn nominate(&mut self, goal: usize) -> Option<u64> {
         while self.hunts[goal].ended.is_none() {
+            if let Some(load) = self.doubted(goal) {
+                return Some(load);
+            }
             let bounds = self.bounds_of(goal, self.hunts[goal].target());
             match self.candidate(goal, bounds) {
                 Ok(load) => return Some(load),
+                Err(Ended::Disturbed(_)) if self.lift() => {}
+                Err(Ended::Width) if self.doubt(goal, bounds) => {}
                 Err(ended) => self.hunts[goal].advance(bounds, ended),
             }
         }
         None
+    }
+
+    /// Asks for more trials at bounds that are not sure; `false` if they are sure, or had them.
+    fn doubt(&mut self, goal: usize, bounds: Bounds) -> bool {
+        let hunt = &self.hunts[goal];
+        let is_final = hunt.stage == 1;
+        if !is_final || result(goal, &self.settings.goals[goal], &self.trials, bounds, Ended::Width).is_sure() {
+            return false;
+        }
+        let is_new = |load: &u64| !hunt.doubted.iter().any(|(doubted, _)| doubted == load);
+        let new = [bounds.0, bounds.1].into_iter().flatten().filter(is_new);
+        let new: Vec<(u64, usize)> = new.map(|load| (load, self.long_trials(goal, load) + MORE)).collect();
+        self.hunts[goal].doubted.extend(&new);
+        !new.is_empty()
+    }
+
+    /// A bound that is not sure and still lacks trials.
+    fn doubted(&self, goal: usize) -> Option<u64> {
+        let can_be_made = |load: u64| self.ceiling.as_ref().is_none_or(|ceiling| load < ceiling.load);
+        let lacks = |&&(load, wanted): &&(u64, usize)| can_be_made(load) && self.long_trials(goal, load) < wanted;
+        self.hunts[goal].doubted.iter().find(lacks).map(|(load, _)| *load)
+    }
+
+    /// Trials at a load that are as long as the final ones of a goal.
+    fn long_trials(&self, goal: usize, load: u64) -> usize {
+        let least = self.hunts[goal].targets[1].trial_duration_s;
+        self.trials.iter().filter(|trial| trial.load == load && trial.duration_s >= least).count()
+    }
+
+    /// Tries the load at which every trial was disturbed once more, now that there is no other to try; `false` when that was done often enough.
+    fn lift(&mut self) -> bool {
+        let Some(ceiling) = self.ceiling.take_if(|_| self.lifted < LATER) else { return false };
+        self.lifted += 1;
+        self.unfit.remove(&ceiling.load);
+        true
     }
 
     /// The next load at this stage, or why the stage has ended.

@@ -25,6 +25,8 @@ struct Server {
     client: u64,
     /// Probability that the host disturbs a trial.
     disturbed: f64,
+    /// The first trial that a neighbour disturbs, and the first that it does not any more.
+    neighbour: (u64, u64),
     seed: u64,
 }
 
@@ -37,6 +39,7 @@ const QUIET: Server = Server {
     island: None,
     client: MOST,
     disturbed: 0.0,
+    neighbour: (0, 0),
     seed: 1,
 };
 
@@ -46,7 +49,7 @@ impl Server {
         if load > self.client {
             return Took::Unfit(Unfit::Client(format!("{} were sent", self.client)));
         }
-        if chance(1) < self.disturbed {
+        if chance(1) < self.disturbed || (self.neighbour.0..self.neighbour.1).contains(&number) {
             return Took::Unfit(Unfit::Disturbed("stalls".to_owned()));
         }
         let hysteresis = if was_lossy { self.hysteresis } else { 0.0 };
@@ -203,6 +206,39 @@ fn disturbed_trials_are_made_again_and_cost_time_but_no_truth() {
     let searches =
         many(Server { disturbed: 0.2, ..QUIET }, &Settings { max_retries: 20, ..settings(goal(0.5, 3.0)) }, 100);
     assert!(searches.iter().all(|(capacity, result, _)| holds(result, *capacity) && result.ended == Ended::Width));
+}
+
+#[test]
+fn a_load_that_a_neighbour_disturbed_is_tried_again_when_it_is_gone() {
+    for begin in 0..20 {
+        let busy = Server { neighbour: (begin, begin + 6), ..QUIET };
+        for (capacity, result, _) in many(busy, &settings(goal(0.5, 3.0)), 20) {
+            assert!(holds(&result, capacity) && result.ended == Ended::Width, "{begin}: {capacity}: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn bounds_that_are_not_sure_get_two_more_trials_each() {
+    let noisy = Server { spurious_loss: 0.25, lucky: 0.25, ..QUIET };
+    let trials_at_bounds = |seed: u64| {
+        let (mut search, mut loads, server) =
+            (Search::new(settings(goal(0.5, 3.0))), Vec::new(), Server { seed, ..noisy });
+        while let Some(intended) = search.next_trial() {
+            loads.extend((intended.duration_s >= 4.0).then_some(intended.load));
+            search.took(intended, server.trial(loads.len() as u64, intended.load, false), 1.0);
+        }
+        let result = search.results().remove(0);
+        let least = [result.lower, result.upper]
+            .into_iter()
+            .flatten()
+            .map(|bound| loads.iter().filter(|load| **load == bound).count());
+        (result.is_sure(), least.min().unwrap_or_default())
+    };
+    let all: Vec<(bool, usize)> = (1..200).map(trials_at_bounds).collect();
+    assert!(all.iter().filter(|(is_sure, _)| !is_sure).count() > 20, "{all:?}");
+    // Two of three trials that agree decide a load.
+    assert!(all.iter().all(|(is_sure, least)| *is_sure || *least >= 4), "{all:?}");
 }
 
 #[test]

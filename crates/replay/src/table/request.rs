@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use ldplayer_core::message::flag;
 use ldplayer_core::{Expected, Message, Outcome, Query, Reason, RunTime, Status, Transport};
 
 use crate::pending::Pending;
@@ -113,15 +112,11 @@ impl<R: Default> Request<R> {
         let status = if self.stage == Stage::Lingering { Status::Late } else { Status::Answered };
         // The two stamps are of two clocks, which may differ by some nanoseconds.
         let answered = self.row.submitted.map_or(now, |submitted| now.max(submitted));
-        Outcome {
+        let row = Outcome {
             first_byte: Some(self.row.first_byte.unwrap_or(answered).min(answered)),
             answered: Some(answered),
-            rcode: Some(message.rcode()),
-            tc: message.has(flag::TC),
-            ad: message.has(flag::AD),
-            aa: message.has(flag::AA),
-            response_bytes: message.octets().len() as u16,
             ..self.end(status, None)
-        }
+        };
+        row.with_response(message)
     }
 }

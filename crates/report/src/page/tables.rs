@@ -6,7 +6,7 @@ use super::{Line, share};
 use ldplayer_results::needed;
 use ldplayer_results::numbers::{fixed, grouped};
 use ldplayer_results::words;
-use ldplayer_results::{Connections, RunReport, Spread, Tail};
+use ldplayer_results::{Connections, RunReport, Spread, Summary, Tail};
 
 /// What became of the queries of the trace.
 pub fn accounts(report: &RunReport) -> Vec<Line> {
@@ -41,6 +41,16 @@ fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (String, u64
     let mut order: Vec<(&String, u64)> = counts.iter().map(|(name, &n)| (name, n)).collect();
     order.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
     order.into_iter().map(|(name, n)| (words::reason(name), n))
+}
+
+/// Answers with an extended error, the most frequent first.
+pub fn extended_errors(summary: &Summary) -> Vec<Line> {
+    let mut order: Vec<(&String, u64)> = summary.ede.iter().map(|(name, &n)| (name, n)).collect();
+    order.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    order
+        .into_iter()
+        .map(|(name, n)| Line::new(name, vec![grouped(n), share(n, Some(summary.queries.answered))]))
+        .collect()
 }
 
 /// Timing errors in microseconds: min, quartiles, tails.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
 use hashbrown::HashMap;
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Reason, Status, Transport};
+use ldplayer_core::{Reason, Status, Transport, extended_error};
 
 use super::compared::Comparison;
 use super::phases::Phases;
@@ -15,7 +15,7 @@ use crate::error::ResultsError;
 use crate::model;
 
 /// Columns that this pass reads.
-pub const COLUMNS: [&str; 21] = [
+pub const COLUMNS: [&str; 22] = [
     "client",
     "server",
     "transport",
@@ -37,6 +37,7 @@ pub const COLUMNS: [&str; 21] = [
     "resent",
     "fell_back",
     "differs",
+    "ede",
 ];
 
 /// Sources of strays kept apart; the others count as one.
@@ -56,6 +57,7 @@ pub struct Accounts {
     repeated: [u64; 2],
     transports: [u64; Transport::ALL.len()],
     rcodes: BTreeMap<u16, u64>,
+    extended_errors: BTreeMap<u16, u64>,
     answers: Comparison,
     ids: HashMap<String, u32>,
     clients: Vec<Client>,
@@ -163,6 +165,7 @@ impl Accounts {
         let reason = batch.words::<Int8Type, _>("reason", reason)?;
         let transport = batch.words::<Int8Type, _>("transport", |word| word.parse::<Transport>().ok())?;
         let rcode = batch.numbers::<UInt16Type>("rcode")?;
+        let error = batch.later_numbers::<UInt16Type>("ede")?;
         for row in 0..batch.len() {
             let (status, reason) = (status.at(row).flatten(), reason.at(row).flatten());
             match (status, reason) {
@@ -178,6 +181,8 @@ impl Accounts {
             }
             if status == Some(Status::Answered) {
                 at(rcode, row).into_iter().for_each(|rcode| *self.rcodes.entry(rcode).or_default() += 1);
+                let error = error.and_then(|error| at(error, row));
+                error.into_iter().for_each(|error| *self.extended_errors.entry(error).or_default() += 1);
             }
         }
         Ok(())
@@ -335,6 +340,11 @@ impl Accounts {
     /// Responses by the name of their code.
     pub fn rcodes(&self) -> BTreeMap<String, u64> {
         self.rcodes.iter().map(|(&code, &count)| (crate::rcode::name(code), count)).collect()
+    }
+
+    /// Responses with an extended error by its name.
+    pub fn extended_errors(&self) -> BTreeMap<String, u64> {
+        self.extended_errors.iter().map(|(&code, &count)| (extended_error::name(code), count)).collect()
     }
 
     /// Comparisons with the expected answers.

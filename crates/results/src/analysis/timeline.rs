@@ -64,6 +64,9 @@ pub struct Timeline {
     pub from_intended: Censored,
     /// Answer less sending.
     pub from_sent: Censored,
+    /// The same without queries that were sent later than this many nanoseconds.
+    pub on_time: Censored,
+    late: i64,
     /// As `from_sent`, by transport.
     pub by_transport: [Censored; Transport::ALL.len()],
     /// As `from_sent`, by how busy the client is among all.
@@ -83,8 +86,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A timeline for the queries that were counted, due from `first` to `last`.
-    pub fn new(first: i64, last: i64, accounts: &Accounts) -> Self {
+    /// A timeline for the queries that were counted, due from `first` to `last`, which are late when sent more than `late` nanoseconds after that.
+    pub fn new(first: i64, last: i64, late: i64, accounts: &Accounts) -> Self {
         let lasted = (accounts.elapsed_s() * NS_PER_S as f64) as i64;
         let is_by_sending = first == last;
         let span = if is_by_sending { lasted } else { last - first }.max(1);
@@ -113,6 +116,8 @@ impl Timeline {
             compared: Default::default(),
             from_intended: Censored::default(),
             from_sent: Censored::default(),
+            on_time: Censored::default(),
+            late,
             by_transport: Default::default(),
             by_rank: Default::default(),
             by_volume: Default::default(),
@@ -173,6 +178,9 @@ impl Timeline {
         let from_sent = row.answered.zip(row.sent).map(|(answered, sent)| answered - sent);
         self.from_intended.push(row.answered.map(|answered| answered - row.intended));
         self.from_sent.push(from_sent);
+        if row.submitted.is_some_and(|submitted| submitted - row.intended <= self.late) {
+            self.on_time.push(from_sent);
+        }
         let (transport, connection) = (usize::from(row.transport), usize::from(row.connection));
         let of_both =
             self.by_transport_and_connection.get_mut(transport).and_then(|classes| classes.get_mut(connection));

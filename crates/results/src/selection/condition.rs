@@ -1,8 +1,8 @@
 //! Comparisons with fields of rows: `latency > 100ms`, `status == timeout`, `client in 192.0.2.0/24`.
 
-use ldplayer_core::Cidr;
 use ldplayer_core::expr::{BadExpr, Expr, Relation, Token, Tokens};
 use ldplayer_core::time::{BadTime, Span};
+use ldplayer_core::{Cidr, name};
 
 use super::view::{Cell, Views};
 use crate::rcode;
@@ -19,10 +19,14 @@ enum Field {
     Rcode,
     Word,
     Address,
+    /// A domain name.
+    Name,
+    /// The type of a question.
+    Type,
 }
 
 /// The fields, each with its column. Those of rules have the names that they have there.
-const FIELDS: [(&str, (&str, Field)); 35] = [
+const FIELDS: [(&str, (&str, Field)); 38] = [
     ("index", ("index", Field::Number)),
     ("client", ("client", Field::Address)),
     ("port", ("client_port", Field::Number)),
@@ -58,6 +62,9 @@ const FIELDS: [(&str, (&str, Field)); 35] = [
     ("segments", ("segments", Field::Number)),
     ("retransmits", ("retransmits", Field::Number)),
     ("length_apart", ("length_apart", Field::Truth)),
+    ("ede", ("ede", Field::Number)),
+    ("qname", ("qname", Field::Name)),
+    ("qtype", ("qtype", Field::Type)),
 ];
 
 /// What one column of a row is compared with.
@@ -75,6 +82,11 @@ enum With {
     OneOf(Vec<i64>),
     Words(Vec<String>),
     Blocks(Vec<Cidr>),
+    /// In lower case; with `under`, names below them, too.
+    Names {
+        names: Vec<String>,
+        under: bool,
+    },
 }
 
 impl Comparison {
@@ -97,6 +109,9 @@ impl Comparison {
             With::Blocks(blocks) => views
                 .address(self.column, row)
                 .is_some_and(|address| blocks.iter().any(|block| block.contains(address))),
+            With::Names { names, under } => views.question(row).is_some_and(|question| {
+                names.iter().any(|name| if *under { question.is_under(name) } else { question.is_named(name) })
+            }),
         }
     }
 }
@@ -116,6 +131,12 @@ pub fn compare(tokens: &mut Tokens) -> Result<Expr<Comparison>, BadExpr> {
             |token| Ok(token.text("a word")?.to_owned()),
             |words| of(With::Words(words)),
         ),
+        Field::Type => equal(tokens, &name, "AAAA", qtype, |words| of(With::Words(words))),
+        Field::Name if tokens.take_word("under") => {
+            let names = tokens.list(qname)?;
+            Ok(Expr::Is(of(With::Names { names, under: true })))
+        }
+        Field::Name => equal(tokens, &name, "www.example.com", qname, |names| of(With::Names { names, under: false })),
         Field::Address => {
             equal(tokens, &name, "192.0.2.0/24", |token| block(&name, token), |blocks| of(With::Blocks(blocks)))
         }
@@ -185,6 +206,18 @@ fn block(name: &str, token: &Token) -> Result<Cidr, BadExpr> {
         ))
     };
     text.parse().map_err(bad)
+}
+
+/// A name in lower case, as questions of rows are compared.
+fn qname(token: &Token) -> Result<String, BadExpr> {
+    let mut wire = Vec::new();
+    name::parse(token.text("a name")?, &mut wire).map_err(|error| token.wrong(error.to_string()))?;
+    Ok(name::Presentation(&wire).to_string().to_ascii_lowercase())
+}
+
+/// The mnemonic of a type, or `TYPE` with a number.
+fn qtype(token: &Token) -> Result<String, BadExpr> {
+    Ok(token.text("a type")?.to_ascii_uppercase())
 }
 
 const fn kind_of(field: Field) -> &'static str {

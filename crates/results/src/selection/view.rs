@@ -5,9 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, BooleanArray, PrimitiveArray};
 
-use super::COMPUTED;
+use super::{COMPUTED, JOINED};
 use crate::analysis::read::{Batch, Words, at};
 use crate::error::ResultsError;
+use crate::questions::{Question, Questions};
 
 /// Columns of addresses.
 const ADDRESSES: [&str; 2] = ["client", "server"];
@@ -35,7 +36,10 @@ pub enum Cell<'a> {
 }
 
 /// The columns of a batch that were asked for.
-pub struct Views<'b>(Vec<(&'static str, View<'b>)>);
+pub struct Views<'b> {
+    columns: Vec<(&'static str, View<'b>)>,
+    questions: Option<&'b Questions>,
+}
 
 enum View<'b> {
     Large(&'b PrimitiveArray<UInt64Type>),
@@ -53,8 +57,13 @@ impl<'b> Views<'b> {
     ///
     /// # Errors
     /// One is of another type.
-    pub fn of(batch: &'b Batch<'_>, columns: &[&'static str]) -> Result<Self, ResultsError> {
-        columns.iter().map(|&name| Ok((name, View::of(batch, name)?))).collect::<Result<_, _>>().map(Self)
+    pub fn of(
+        batch: &'b Batch<'_>,
+        columns: &[&'static str],
+        questions: Option<&'b Questions>,
+    ) -> Result<Self, ResultsError> {
+        let columns = columns.iter().map(|&name| Ok((name, View::of(batch, name)?)));
+        Ok(Self { columns: columns.collect::<Result<_, ResultsError>>()?, questions })
     }
 
     /// The cell of a column that may be a computed one.
@@ -64,8 +73,17 @@ impl<'b> Views<'b> {
                 let span = self.number(end, row).zip(self.number(begin, row));
                 span.map_or(Cell::Nothing, |(end, begin)| Cell::Number(end - begin))
             }
+            None if JOINED.contains(&column) => self.question(row).map_or(Cell::Nothing, |question| {
+                Cell::Word(if column == JOINED[0] { &question.name } else { &question.kind })
+            }),
             None => self.view(column).map_or(Cell::Nothing, |view| view.cell(row)),
         }
+    }
+
+    /// What a row's query asked, out of the trace.
+    pub fn question(&self, row: usize) -> Option<&Question> {
+        let (index, due) = (self.number("index", row)?, self.number("intended_ns", row)?);
+        self.questions?.at(index as u64, due)
     }
 
     /// The number in a column; `None` where there is none.
@@ -85,7 +103,7 @@ impl<'b> Views<'b> {
     }
 
     fn view(&self, column: &str) -> Option<&View<'b>> {
-        self.0.iter().find(|(name, _)| *name == column).map(|(_, view)| view)
+        self.columns.iter().find(|(name, _)| *name == column).map(|(_, view)| view)
     }
 }
 

@@ -69,6 +69,7 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         fell_back: false,
         answer: None,
         differs: Differs::NOTHING,
+        extended_error: None,
         class: None,
     }
 }

@@ -93,6 +93,9 @@ keys! {
     /// it shares with the replay: results are of so many cores.
     server_cpu: Option<CoreShare> = None,
         Facts { value: "SHARE", requires: "start_server", default: "no limit", page: "experiments.md#quotas", ..TARGET };
+    /// Processors that the started server may run on, such as 1 or 0,2
+    server_cpus: Vec<usize> = Vec::new(),
+        Facts { value: "CPU,…", requires: "start_server", is_split: true, default: "all", page: "experiments.md#quotas", ..TARGET };
     /// Record what this process and its children use
     ///
     /// Processor time, memory, sockets and losses of the server.

@@ -1,10 +1,12 @@
 //! What searches have found, as tables and as JSON.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use ldplayer_core::text::counted;
-use ldplayer_experiment::find::{Ratio, SearchRecord, by_transport};
+use ldplayer_experiment::find::{GoalResult, Ratio, SearchRecord, by_transport};
 use ldplayer_experiment::{Plan, Record};
+use ldplayer_run::CoreShare;
 use serde_json::{Value, json};
 
 use super::print::seconds;
@@ -15,13 +17,7 @@ pub fn print(plan: &Plan, record: &Record) -> io::Result<()> {
     let searches = &record.searches;
     let unit = searches.first().map_or("", |search| &search.unit);
     let header = ["cell", "goal", unit, "confidence", "conditional", "trials", "took", "ended"].map(str::to_owned);
-    let quota = |search: &SearchRecord| record.cells.iter().find(|cell| cell.name == search.cell)?.spec.server_cpu;
-    let rows = searches.iter().map(|search| {
-        let mut cells = row(search);
-        cells[0].extend(quota(search).map(|cores| format!(", at {cores} cores")));
-        cells
-    });
-    table(&mut out, &header, rows)?;
+    table(&mut out, &header, searches.iter().map(|search| row_at(record, search)))?;
     let ratios = by_transport(searches);
     if !ratios.is_empty() {
         write_line!(out, "")?;
@@ -44,6 +40,20 @@ pub fn print(plan: &Plan, record: &Record) -> io::Result<()> {
     write_line!(out, "experiment: {}", plan.directory.display())
 }
 
+/// Prints what a single search found in a line.
+pub fn print_line(record: &Record, wanted: &str) -> io::Result<()> {
+    let mut out = crate::printing::stdout();
+    record.searches.iter().try_for_each(|search| {
+        let [cell, _, capacity, confidence, _, trials, took, ended] = row_at(record, search);
+        let quota = cell.split_once(", at ").map_or_else(String::new, |(_, cores)| format!(" at {cores}"));
+        let unit = &search.unit;
+        write_line!(
+            out,
+            "{capacity} {unit}{quota} while {wanted}; confidence {confidence}, {trials} trials in {took}; {ended}"
+        )
+    })
+}
+
 /// Prints which trials did not count, once for each cell: a failure among them is not held against the server, and not hidden.
 fn discarded(out: &mut impl Write, searches: &[SearchRecord]) -> io::Result<()> {
     let mut told: Vec<&str> = Vec::new();
@@ -62,9 +72,25 @@ fn discarded(out: &mut impl Write, searches: &[SearchRecord]) -> io::Result<()> 
     Ok(())
 }
 
+/// The row of a search, with the quota of its server and what a whole core would do.
+fn row_at(record: &Record, search: &SearchRecord) -> [String; 8] {
+    let mut cells = row(search);
+    let quota = record.cells.iter().find(|cell| cell.name == search.cell).and_then(|cell| cell.spec.server_cpu);
+    if let Some(CoreShare(cores)) = quota.filter(|_| search.result.limit.is_none()) {
+        let _ = write!(cells[0], ", at {cores} cores");
+        let of_core = |load: u64| (load as f64 / cores).round() as u64;
+        let (lower, upper) = (search.result.lower.map(of_core), search.result.upper.map(of_core));
+        let of_core = GoalResult { lower, upper, ..search.result.clone() };
+        let _ = write!(cells[2], " ({} a core)", of_core.capacity());
+    }
+    cells
+}
+
 fn row(search: &SearchRecord) -> [String; 8] {
     let result = &search.result;
-    let confidence = result.confidence_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %"));
+    let doubt = if result.is_sure() { "" } else { "not sure: " };
+    let confidence =
+        result.confidence_percent.map_or_else(|| "-".to_owned(), |percent| format!("{doubt}{percent:.0} %"));
     let conditional = result.conditional_throughput.map_or_else(|| "-".to_owned(), |load| format!("{load:.0}"));
     [
         search.cell.clone(),
@@ -74,7 +100,10 @@ fn row(search: &SearchRecord) -> [String; 8] {
         conditional,
         result.trials.to_string(),
         seconds(Some(search.took_s)),
-        result.ended.to_string(),
+        match &result.limit {
+            Some(limit) => format!("{}; {limit}", result.ended),
+            None => result.ended.to_string(),
+        },
     ]
 }
 

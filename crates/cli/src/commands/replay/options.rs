@@ -42,6 +42,10 @@ Examples:
     ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 \\
       --transport tcp --idle-timeout 10s
 
+  Find how many queries per second a server answers in time, on a fifth of a core:
+    ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 \\
+      --start-server 'nsd -d -c nsd.conf' --server-cpu 20% --find 'p99 <= 50ms'
+
   Write down what a run is, and make it from there; or repeat an earlier run over TLS:
     ldplayer replay capture.pcap.xz --server 127.0.0.1:5300 \\
       --print-spec >run.toml
@@ -90,6 +94,13 @@ pub struct Args {
     /// listens, REFUSED, no TLS, a certificate that is not trusted. It is no query of the run. Nothing is asked with --path packets, --nats or --quiet.
     #[arg(long, help_heading = heading::ADVANCED, hide_short_help = true, display_order = 3)]
     pub no_probe: bool,
+    /// Search for the largest load at which criteria hold, and print it in a line
+    ///
+    /// The load is queries per second, or clients or connections if it begins so: 'p99 <= 50ms', 'clients: answered >= 99.9 % and p99 <=
+    /// 50ms'. Each trial replays some seconds of the trace. With -o, trials are kept there, as an experiment.
+    #[arg(long, value_name = "EXPR", conflicts_with_all = ["agents", "print_spec"])]
+    #[arg(help_heading = heading::ADVANCED, hide_short_help = true, display_order = 5)]
+    pub find: Option<String>,
     /// Print the run as a file for --spec, and send nothing
     #[arg(long, help_heading = heading::ADVANCED, hide_short_help = true, display_order = 4)]
     pub print_spec: bool,
