@@ -2,6 +2,8 @@
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
+#[path = "common/python.rs"]
+mod python;
 
 use std::fs;
 use std::net::UdpSocket;
@@ -174,5 +176,8 @@ fn rows_of_an_experiment_begin_with_what_its_record_says_of_the_run() {
     assert_eq!(lines, [row("tcp", 1), row("tcp", 2), row("udp", 1), row("udp", 2)]);
     assert_eq!(rows("repeat").lines().count(), 5);
     let usual = text(path, &["rows", "out"]);
+    let count = "import duckdb; print(duckdb.execute(\"select string_agg(transport || ' ' || repeat || ' ' || n, ',' order by transport, repeat) from (select transport, repeat, count(*) n from read_parquet('out/dataset/**/*.parquet', hive_partitioning = true) group by all)\").fetchall()[0][0])";
+    let found = Command::new(python::python()).current_dir(path).args(["-c", count]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout).trim(), "tcp 1 1,tcp 2 1,udp 1 1,udp 2 1", "{found:?}");
     assert!(usual.starts_with("server\ttransport\trepeat\tcounted\tindex\tclient\tintended_ns\t"), "{usual}");
 }

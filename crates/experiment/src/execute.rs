@@ -7,6 +7,7 @@ use std::path::Path;
 use ldplayer_net::{limits, rights};
 use rustix::fs::statvfs;
 
+use crate::dataset;
 use crate::error::ExperimentError;
 use crate::maker::{Maker, needs};
 use crate::plan::{Plan, Slot};
@@ -68,6 +69,9 @@ pub fn execute(
     match &plan.experiment.find {
         Some(find) => search_all(&mut maker, find, &mut record)?,
         None => maker.all(&left, &mut record)?,
+    }
+    if let Err(error) = dataset::write(&record, &directory) {
+        watcher.tell(&format!("{}: the dataset of all rows cannot be made: {error}", directory.display()));
     }
     Ok(record)
 }

@@ -39,7 +39,7 @@
 //! A matrix of runs. `file.rs` reads the file (`keys.rs` says which keys there are, `values.rs` how lists and paths are read, `servers.rs`, `stage.rs`, `generate.rs`, `gate.rs` and `find.rs` its tables),
 //! `matrix.rs` makes cells of it: each a `RunSpec` and a `Stage`, what is around it. `plan.rs` puts their runs in order and tells
 //! what they take. `execute.rs` has them made by `maker.rs`, one after the other (`versions.rs` asks servers for theirs): `place.rs` is where (a namespace, a testbed, this host),
-//! `started.rs` starts the servers there, `zones.rs` and `certificate.rs` make what they need once. `ratio.rs` makes a ratio study of runs at the same places. `record.rs` is `experiment.json` and the lock of the directory; `summary.rs` the figures over repeats,
+//! `started.rs` starts the servers there, `zones.rs` and `certificate.rs` make what they need once. `ratio.rs` makes a ratio study of runs at the same places. `record.rs` is `experiment.json` and the lock of the directory, `dataset.rs` the rows of all runs that count; `summary.rs` the figures over repeats,
 //! `sides.rs` which runs are compared with which, `overview.rs` what all of them came to. `find/` is the search for a capacity:
 //! `search.rs` says which trial is next by all that were made (`goal.rs` classifies loads), and knows no server and no clock;
 //! `bind.rs` makes a run of a trial, `judge.rs` evidence of a run, `crowd.rs` says whose limit it was; `trials.rs` has them made. A `Watcher` (`watcher.rs`) looks on: no
@@ -50,6 +50,7 @@
 mod cell;
 mod certificate;
 mod contents;
+mod dataset;
 mod error;
 mod execute;
 mod file;
