@@ -87,6 +87,15 @@ fn exactly_the_queries_whose_records_changed_are_changed_over_every_transport() 
     assert!(!at("same/disagreements.parquet").exists());
 
     let (plain, tls, _second) = bind(folder.path(), &[7, 8]);
+    replay(&trace(folder.path()), plain, &at("other"), &["--keep-responses"]);
+    let (one, other) = (at("a"), at("other"));
+    let list = ldplayer(&["compare", one.to_str().unwrap(), other.to_str().unwrap(), "--with-unfaithful", "--answers"]);
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(list.contains("answers    2 are not as before\n"), "{list}");
+    for host in ["7", "8"] {
+        let told = format!("       1  changed  h{host}.example. A: NOERROR 192.0.2.{host} -> NOERROR 192.0.2.200\n");
+        assert!(list.contains(&told), "{list}");
+    }
     for (transport, server) in [("udp", plain), ("tcp", plain), ("dot", tls)] {
         let options = ["--compare-answers", "recorded", "--transport", transport, "--tls-insecure"];
         let (output, run) = replay(&kept, server, &at("b"), &[&options[..], &["--expect", "match >= 99.9 %"]].concat());

@@ -34,7 +34,7 @@ pub use sample::Scale;
 pub use warned::of_runs as warned;
 pub use words::{figure, shown, unit};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ldplayer_core::{Answer, Ignore};
 use serde::Serialize;
@@ -66,6 +66,18 @@ pub struct Side {
     pub partly: Vec<String>,
     /// Of disturbed runs, whether only figures count that their host cannot have changed.
     pub is_strict: bool,
+}
+
+impl Side {
+    /// The first run that kept responses.
+    pub fn kept_responses(&self) -> Option<&Path> {
+        self.with_responses().next()
+    }
+
+    /// The runs that kept responses.
+    fn with_responses(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().filter(|run| run.join(RESPONSES).exists()).map(PathBuf::as_path)
+    }
 }
 
 /// Two sides.
@@ -112,14 +124,9 @@ pub struct Answers {
 /// # Errors
 /// A file of responses cannot be read.
 pub fn answers(pair: &Pair) -> Result<Option<Answers>, ResultsError> {
-    let kept = |side: &Side| {
-        let directories = side.directories.iter().filter(|run| run.join(RESPONSES).exists());
-        directories.cloned().collect::<Vec<_>>()
-    };
-    let (of_a, of_b) = (kept(&pair.a), kept(&pair.b));
-    let (Some(a), Some(b)) = (of_a.first(), of_b.first()) else { return Ok(None) };
-    let against = |other: &PathBuf| compare_runs(a, other, &Ignore::default());
-    let again = of_a.get(1).map(against).transpose()?.flatten();
+    let (Some(a), Some(b)) = (pair.a.kept_responses(), pair.b.kept_responses()) else { return Ok(None) };
+    let against = |other: &Path| compare_runs(a, other, &Ignore::default());
+    let again = pair.a.with_responses().nth(1).map(against).transpose()?.flatten();
     Ok(against(b)?.map(|of_b| Answers { of_b, of_a: again }))
 }
 

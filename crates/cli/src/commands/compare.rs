@@ -1,5 +1,6 @@
 //! `ldplayer compare`: what differs between runs, and whether a gate is broken.
 
+mod answers;
 mod junit;
 mod markdown;
 mod text;
@@ -36,6 +37,7 @@ undecided = \"warn\" in the gate that is 0, too.
 
 Examples:
   ldplayer compare runs/old runs/new
+  ldplayer compare runs/old runs/new --answers
   ldplayer compare runs/old runs/new --markdown --junit gates.xml >>summary.md
   ldplayer compare runs/servers --gate gate.toml \\
     --a server=nsd --b server=knot")]
@@ -55,6 +57,9 @@ pub struct Args {
     /// File with a `[gate]` that B must pass [default: that of the experiment]
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
+    /// List the answers that changed, by domain, name and type, where both sides kept responses (replay --keep-responses)
+    #[arg(long)]
+    answers: bool,
     /// Include runs whose replay was not faithful
     #[arg(long)]
     with_unfaithful: bool,
@@ -89,6 +94,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compared =
         pairs.iter().map(|pair| Ok(Comparison { answers: comparing::answers(pair)?, ..comparing::compare(pair) }));
     let compared: Vec<Comparison> = compared.collect::<Result<_, ResultsError>>()?;
+    let changes = pairs.iter().filter(|_| args.answers).map(answers::of).collect::<Result<Vec<_>, _>>()?;
     let undecided = gate.as_ref().map(|gate| gate.undecided).unwrap_or_default();
     let kept = gate.map(|gate| comparing::keep(&pairs, &gate.keep)).unwrap_or_default();
     if let Some(file) = &args.junit {
@@ -96,11 +102,31 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         written.with_context(|| format!("{}: cannot be written; choose another --junit FILE", file.display()))?;
     }
     match (args.json, args.markdown) {
-        (true, _) => crate::printing::json(&json!({ "comparisons": compared, "gates": kept }))?,
+        (true, _) => {
+            let mut all = json!({ "comparisons": compared, "gates": kept });
+            if args.answers {
+                all["answers"] = serde_json::to_value(&changes)?;
+            }
+            crate::printing::json(&all)?;
+        }
         (false, true) => markdown::print(&compared, &kept)?,
         (false, false) => text::print(&pairs, &compared, &kept)?,
     }
+    if args.answers && !args.json {
+        print_changes(&changes)?;
+    }
     Ok(status(&kept, undecided))
+}
+
+/// Prints the answers that changed in each pair.
+fn print_changes(changes: &[Option<answers::Changes>]) -> std::io::Result<()> {
+    changes.iter().try_for_each(|changes| match changes {
+        Some(changes) => answers::print(changes),
+        None => {
+            tell!("ldplayer: --answers: not both sides kept responses; replay with --keep-responses");
+            Ok(())
+        }
+    })
 }
 
 /// The gate of an experiment.

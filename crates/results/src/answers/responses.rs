@@ -20,6 +20,7 @@ const COLUMNS: [&str; 3] = ["index", "query", "response"];
 pub struct KeptResponses {
     path: PathBuf,
     rows: ParquetRecordBatchReader,
+    with_messages: bool,
 }
 
 /// A query with its response.
@@ -28,17 +29,28 @@ pub struct Row {
     pub index: u64,
     /// A hash of its question, whatever the case of its name.
     pub question: u64,
-    /// What the response says, if there is one.
+    /// What the query was told.
+    pub told: Told,
+}
+
+/// The response to a query.
+pub struct Told {
+    /// What it says, if there is one.
     pub response: Option<Fingerprint>,
+    /// The query in wire format, where messages are wanted.
+    pub query: Option<Box<[u8]>>,
+    /// The response in wire format, the same.
+    pub message: Option<Box<[u8]>>,
 }
 
 impl KeptResponses {
-    pub fn open(path: &Path) -> Result<Self, ResultsError> {
+    /// Opens a file; with messages, they come beside what they say.
+    pub fn open(path: &Path, with_messages: bool) -> Result<Self, ResultsError> {
         let file = File::open(path).map_err(ResultsError::file(path))?;
         let builder = crate::parquet_file::open(file).map_err(ResultsError::parquet(path))?;
         let wanted = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
         let rows = builder.with_projection(wanted).with_batch_size(BATCH).build();
-        Ok(Self { path: path.to_owned(), rows: rows.map_err(ResultsError::parquet(path))? })
+        Ok(Self { path: path.to_owned(), rows: rows.map_err(ResultsError::parquet(path))?, with_messages })
     }
 
     /// The next rows; `None` at the end.
@@ -48,10 +60,17 @@ impl KeptResponses {
         let index: &PrimitiveArray<UInt64Type> = self.column(&batch, COLUMNS[0])?;
         let query: &BinaryViewArray = self.column(&batch, COLUMNS[1])?;
         let response: &BinaryViewArray = self.column(&batch, COLUMNS[2])?;
+        let octets = |cells: &BinaryViewArray, row: usize| {
+            (self.with_messages && cells.is_valid(row)).then(|| cells.value(row).into())
+        };
         let row = |row: usize| Row {
             index: index.value(row),
             question: message(query, row).map_or(0, |query| compare::question(&query)),
-            response: message(response, row).map(|response| Fingerprint::of(&response, ignore)),
+            told: Told {
+                response: message(response, row).map(|response| Fingerprint::of(&response, ignore)),
+                query: octets(query, row),
+                message: octets(response, row),
+            },
         };
         Ok(Some((0..batch.num_rows()).map(row).collect()))
     }

@@ -99,10 +99,11 @@ fn runs_in_another_order_take_bounded_memory_and_tell_what_was_left() {
     let rows: Vec<Said> = (0..20_000).map(|index| (index, b'a', Some(1))).collect();
     let reversed: Vec<Said> = rows.iter().rev().copied().collect();
     let (a, b) = (run(&rows), run(&reversed));
-    let found = compare_within(a.path(), b.path(), &Ignore::default(), 5_000).unwrap().unwrap();
+    let found = compare_within(a.path(), b.path(), &Ignore::default(), 5_000, &mut Counts::default()).unwrap().unwrap();
     assert!(found.not_comparable_by_reason["out_of_step"] > 0, "{found:?}");
     assert_eq!(2 * found.compared + found.not_comparable, 40_000);
-    let found = compare_within(a.path(), b.path(), &Ignore::default(), 40_000).unwrap().unwrap();
+    let found =
+        compare_within(a.path(), b.path(), &Ignore::default(), 40_000, &mut Counts::default()).unwrap().unwrap();
     assert_eq!((found.matching, found.not_comparable), (20_000, 0));
 }
 
