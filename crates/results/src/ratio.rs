@@ -109,6 +109,8 @@ pub struct Line {
     pub parts_ms: BTreeMap<&'static str, Quantiles>,
     /// What was seen of segments and connections.
     pub wire: Wire,
+    /// Response time over this transport by that over UDP; `null` where clients have nearly the same.
+    pub fit: Option<Fit>,
     /// What all this says, the most telling first.
     pub findings: Vec<Finding>,
     /// Each pair (of very many, evenly chosen ones): seconds into the run, milliseconds over UDP and over this transport; `null` for what
@@ -116,6 +118,19 @@ pub struct Line {
     pub points: Vec<Point>,
     /// What was unfaithful about the replay that made the pairs; empty where nothing was.
     pub replay: Vec<String>,
+}
+
+/// A line through the durations of clients with different round-trip times: duration = constant + slope · response time over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Fit {
+    /// What does not depend on the round-trip time, in milliseconds.
+    pub constant_ms: f64,
+    /// Round trips.
+    pub slope: f64,
+    /// The tenth and the ninetieth percentile of the response times over UDP, in milliseconds.
+    pub from_ms: f64,
+    /// See `from_ms`.
+    pub to_ms: f64,
 }
 
 /// One pair.
@@ -203,6 +218,8 @@ pub struct Wire {
     pub length_apart: u64,
     /// Of these: median of how much later the response was whole, in milliseconds.
     pub rest_later_ms: Option<f64>,
+    /// The same by the response time over UDP; `null` where clients have nearly the same.
+    pub rest_fit: Option<Fit>,
     /// This host sent a segment again before the answer was there, the first one (SYN) or another.
     pub resent_segments: u64,
     /// They took 0.9 s longer to come up than a response over UDP or more, as when a SYN is sent again after 1 s (RFC 6298 §2).

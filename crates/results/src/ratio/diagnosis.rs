@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::figures::percent;
-use super::{Line, Quantiles};
+use super::{Fit, Line, Quantiles};
 use crate::numbers::counted;
 
 /// Pairs, and answers of a transport, below which nothing is said of it.
@@ -22,6 +22,10 @@ const MOST: f64 = 50.0;
 const LOSS_TIMES: f64 = 4.0;
 /// A segment that comes so much later than the one before has waited for an acknowledgement; as a share of the response time over UDP.
 const HALF_A_ROUND_TRIP: f64 = 0.5;
+/// For so many milliseconds a receiver delays an acknowledgement under Linux (RFC 9293 §3.8.6.3 allows more).
+const DELAYED_ACK_MS: f64 = 40.0;
+/// A delay of fewer milliseconds that clients of all distances have is none.
+const CONSTANT_MS: f64 = 2.0;
 /// Distance of the quartiles above which there is no peak.
 const SPREAD: f64 = 0.6;
 
@@ -92,8 +96,14 @@ fn split(line: &Line) -> Option<Finding> {
     let wire = &line.wire;
     let mut evidence: Vec<String> = apart(line).into_iter().chain(segments(line)).collect();
     if waits_for_acknowledgement(line) {
-        let text = "the server writes the length of a response in a segment of its own, and the response waits until that \
-                    one is acknowledged (Nagle's algorithm)";
+        let text = if is_as_late_as_an_acknowledgement(line) {
+            "the server writes the length of a response in a segment of its own, and the response waits until that \
+             one is acknowledged (Nagle's algorithm)"
+        } else {
+            "the server writes the length of a response in a segment of its own, and the response comes later, though not by what an \
+             acknowledgement takes: of unknown cause"
+        };
+        evidence.extend(wire.rest_fit.map(|fit| in_fit("the rest of a response comes", &fit)));
         return Some(Finding::new("split_length", text, evidence));
     }
     let is_split =
@@ -111,6 +121,25 @@ fn waits_for_acknowledgement(line: &Line) -> bool {
     let (wire, udp) = (&line.wire, line.parts_ms.get("udp").and_then(|udp| udp.p50));
     let is_later = wire.rest_later_ms.zip(udp).is_some_and(|(later, udp)| later >= udp * HALF_A_ROUND_TRIP);
     percent(wire.length_apart, wire.answered) >= MOST && is_later
+}
+
+/// Whether responses came as much later than their length as its acknowledgement takes: a round trip, or that and the time for which a receiver delays
+/// it. Where clients differ, it has to be a round trip of each.
+fn is_as_late_as_an_acknowledgement(line: &Line) -> bool {
+    let is_of_each = line.wire.rest_fit.is_none_or(|fit| (fit.slope - 1.0).abs() <= NEAR);
+    let late = line.wire.rest_later_ms.zip(line.parts_ms.get("udp").and_then(|udp| udp.p50));
+    let is_near = |later: f64, udp: f64| {
+        [0.0, DELAYED_ACK_MS].into_iter().any(|delay| (later - udp - delay).abs() <= udp * NEAR + delay * NEAR)
+    };
+    is_of_each && late.is_some_and(|(later, udp)| is_near(later, udp))
+}
+
+/// What a fit says, in words.
+fn in_fit(what: &str, fit: &Fit) -> String {
+    format!(
+        "{what} {:.1} ms and {:.2} round trips later, by a line through clients that are {:.1} to {:.1} ms away",
+        fit.constant_ms, fit.slope, fit.from_ms, fit.to_ms
+    )
 }
 
 /// How often the length came before the response, and how long before.
@@ -246,6 +275,9 @@ fn shape(line: &Line) -> Option<Finding> {
     }
     let (expected, name) = (line.expected, line.transport.to_uppercase());
     let spread = quartiles(&line.ratio);
+    if let Some(constant) = constant_delay(line) {
+        return Some(constant);
+    }
     if (median - expected).abs() > NEAR || spread > SPREAD {
         evidence.extend(in_round_trips(line, udp));
     }
@@ -265,7 +297,17 @@ fn shape(line: &Line) -> Option<Finding> {
         }
         off if (1.0 - NEAR..=1.0 + NEAR).contains(&off) => {
             evidence.push("the length was not seen in a segment of its own".to_owned());
-            let text = format!("about {:.0}: a round trip more than it must be, of unknown cause", expected + 1.0);
+            let or_constant = match line.fit {
+                Some(fit) => {
+                    evidence.push(in_fit("answers come", &fit));
+                    ""
+                }
+                None => ", or a delay of that length: clients that are all as far away do not tell",
+            };
+            let text = format!(
+                "about {:.0}: a round trip more than it must be, of unknown cause{or_constant}",
+                expected + 1.0
+            );
             Finding::new("one_more_round_trip", text, evidence)
         }
         off if off < 0.0 => {
@@ -279,6 +321,20 @@ fn shape(line: &Line) -> Option<Finding> {
         ),
     };
     Some(finding)
+}
+
+/// A delay that clients of all distances have: by a line through them, answers take the round trips that they must, and some time.
+fn constant_delay(line: &Line) -> Option<Finding> {
+    let fit = line.fit?;
+    let is_constant = (fit.slope - line.expected).abs() <= NEAR
+        && fit.constant_ms >= CONSTANT_MS
+        && fit.constant_ms >= fit.from_ms * HALF_A_ROUND_TRIP;
+    let text = format!(
+        "each answer over {} comes {:.0} ms after it could, however far the client is: a delay in the server, and no round trip",
+        line.transport.to_uppercase(),
+        fit.constant_ms
+    );
+    is_constant.then(|| Finding::new("constant_delay", text, vec![in_fit("answers come", &fit)]))
 }
 
 /// Whether a connection over TLS takes its round trips, and the answer on it more than one. TLS hides what came before it.

@@ -5,9 +5,15 @@ use std::net::IpAddr;
 
 use ldplayer_core::{Status, Transport};
 
-use super::{Counts, Exchange, Line, MAX_POINTS, Pair, Peak, Point, Quantiles, RttClass, Wire, round_trips};
+use super::{Counts, Exchange, Fit, Line, MAX_POINTS, Pair, Peak, Point, Quantiles, RttClass, Wire, round_trips};
 
 const NS_PER_MS: f64 = 1e6;
+/// Points of a fit at most and at least.
+const FITTED: usize = 400;
+const FEWEST_FITTED: usize = 20;
+/// How far apart the tenth and the ninetieth percentile of response times over UDP are at least where a line is fitted: as a ratio, and in milliseconds.
+const APART: f64 = 1.5;
+const APART_MS: f64 = 2.0;
 /// Bins of the histogram in a ratio of 1.
 const BINS: f64 = 100.0;
 /// Width of the window in which most ratios are sought.
@@ -48,6 +54,7 @@ pub fn line(server: String, transport: Transport, pairs: &[Pair]) -> Line {
         rtt_classes: classes(pairs),
         parts_ms: parts(pairs),
         wire: wire(pairs),
+        fit: fit(pairs.iter().filter_map(|pair| Some((pair.udp.took?, pair.other.took?)))),
         points: points(pairs),
         pairs: counts,
         findings: Vec::new(),
@@ -181,10 +188,36 @@ fn wire(pairs: &[Pair]) -> Wire {
         several_segments: count(&several),
         length_apart: count(&|pair| pair.other.length_apart),
         rest_later_ms: of(later).p50,
+        rest_fit: fit(answered()
+            .filter(|pair| pair.other.length_apart)
+            .filter_map(|pair| Some((pair.udp.took?, pair.other.rest?)))),
         resent_segments: count(&|pair| pair.other.segments.is_some_and(|segments| segments.resent > 0)),
         slow_to_connect: count(&is_slow_to_connect),
         slow_to_answer: count(&is_slow_to_answer),
     }
+}
+
+/// A straight line through durations over UDP and others, in nanoseconds, where those over UDP differ enough: the median of the slopes between
+/// pairs of points (Theil, 1950; Sen, 1968), which outliers do not move.
+fn fit(points: impl Iterator<Item = (i64, i64)>) -> Option<Fit> {
+    let mut points: Vec<(f64, f64)> =
+        points.map(|(udp, other)| (udp as f64 / NS_PER_MS, other as f64 / NS_PER_MS)).collect();
+    points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let step = points.len().div_ceil(FITTED).max(1);
+    let chosen: Vec<(f64, f64)> = points.into_iter().step_by(step).collect();
+    let at = |share: f64| chosen.get((chosen.len() as f64 * share) as usize).map(|point| point.0);
+    let (from_ms, to_ms) = at(0.1).zip(at(0.9))?;
+    let width = to_ms - from_ms;
+    if chosen.len() < FEWEST_FITTED || to_ms < from_ms * APART || width < APART_MS {
+        return None;
+    }
+    let slopes = chosen.iter().enumerate().flat_map(|(at, a)| {
+        let far = chosen[at..].iter().filter(move |b| b.0 - a.0 >= width / 2.0);
+        far.map(move |b| (b.1 - a.1) / (b.0 - a.0))
+    });
+    let slope = quantiles(&sorted(slopes.collect()), 0).p50?;
+    let rests = sorted(chosen.iter().map(|(udp, other)| other - slope * udp).collect());
+    Some(Fit { constant_ms: quantiles(&rests, 0).p50?, slope, from_ms, to_ms })
 }
 
 /// Whether a connection took a second longer to come up than its client's round-trip time.

@@ -80,6 +80,58 @@ fn three_are_a_split_length_only_where_that_was_seen() {
     assert_eq!(codes(&pairs(120, |number| pair(number, Some(5.0)))), ["above_expected"]);
 }
 
+/// A pair of a client at one of ten distances whose answer over the other transport takes round trips and a constant time.
+fn at_distances(number: usize, round_trips: f64, constant_ms: f64) -> Pair {
+    let rtt = 10.0 + (number % 10) as f64 * 8.0;
+    let mut other = exchange(Some(rtt * round_trips + constant_ms));
+    other.connect = Some((rtt * MS) as i64);
+    Pair { client: [10, 64, 0, (number % 10) as u8].into(), udp: exchange(Some(rtt)), other }
+}
+
+/// 40 ms before each answer over TCP was called a round trip more, which it is for a client that is 40 ms away.
+#[test]
+fn a_constant_delay_is_told_from_a_round_trip_by_clients_of_different_distances() {
+    let finding = |trips: f64, constant: f64| {
+        let found = line(&pairs(200, |number| at_distances(number, trips, constant))).findings;
+        (found[0].code, found[0].text.clone(), found[0].evidence.join("; "))
+    };
+    let (code, text, evidence) = finding(2.0, 40.0);
+    assert_eq!(code, "constant_delay");
+    assert!(
+        text.contains("comes 40 ms after it could") && evidence.contains("40.0 ms and 2.00 round trips"),
+        "{text} {evidence}"
+    );
+    let (code, text, evidence) = finding(3.0, 0.0);
+    assert_eq!(code, "one_more_round_trip");
+    assert!(text.ends_with("of unknown cause") && evidence.contains("3.00 round trips"), "{text} {evidence}");
+    assert_eq!(finding(2.0, 0.5).0, "normal");
+    // Clients that are all as far away cannot tell, and it is said.
+    let same = line(&pairs(200, |number| pair(number, Some(3.0)))).findings;
+    assert!(same[0].text.contains("or a delay of that length"), "{same:?}");
+}
+
+#[test]
+fn a_split_length_has_a_cause_only_where_the_response_waits_as_long_as_an_acknowledgement_takes() {
+    let text = |rest: &dyn Fn(f64) -> f64| {
+        let of = |number: usize| {
+            let mut pair = at_distances(number, 2.0, 0.0);
+            let rtt = pair.udp.took.unwrap() as f64 / MS;
+            let later = (rest(rtt) * MS) as i64;
+            (pair.other.length_apart, pair.other.rest) = (true, Some(later));
+            pair.other.took = pair.other.took.map(|took| took + later);
+            pair
+        };
+        let found = line(&pairs(200, of)).findings;
+        assert_eq!(found[0].code, "split_length", "{found:?}");
+        found[0].text.clone()
+    };
+    assert!(text(&|rtt| rtt).contains("Nagle"));
+    assert!(text(&|rtt| rtt + 40.0).contains("Nagle"), "with a delayed acknowledgement");
+    for rest in [&(|_| 45.0) as &dyn Fn(f64) -> f64, &|_| 200.0, &|rtt| rtt * 2.0] {
+        assert!(text(rest).ends_with("of unknown cause"));
+    }
+}
+
 #[test]
 fn several_segments_that_cost_nothing_are_told_apart_from_those_that_wait() {
     let both = |number| {
