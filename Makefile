@@ -23,7 +23,7 @@ test:
 
 # Speed and precision against the limits of this machine.
 bench:
-	scripts/need.sh cargo cc nsd knot unbound dnsdist dnsperf kxdpgun ip
+	scripts/need.sh cargo cc nsd knot unbound dnsdist dnsperf kxdpgun ip ethtool
 	scripts/bench.sh
 
 # The figures of the papers and talks, made again (experiments/README.md): a small form of all of them in less than an hour; LONG=1 for what decides more

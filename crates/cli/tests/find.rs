@@ -147,6 +147,24 @@ fn connections_are_found_as_many_as_a_server_holds() {
 }
 
 #[test]
+fn handshakes_are_connections_with_a_query_each() {
+    let place = Place::new(20);
+    place.write(&format!(
+        "transport = 'tcp'\n{META}[find]\nwhat = 'handshakes'\nwhile = 'answered >= 50 %'\nstart = 20\nmax = 40\n\
+         final_trial_duration = '1s'\ninitial_trial_duration = '1s'\nduration_sum = '1s'\n"
+    ));
+    let found = place.found(0);
+    let search = &found["searches"][0];
+    assert_eq!(
+        (&search["lower"], &search["unit"], &search["ended"]),
+        (&40.into(), &"handshakes/s".into(), &"max_load".into())
+    );
+    let directory = place.path("out").join(found["runs"][0]["directory"].as_str().unwrap());
+    let run: Value = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
+    assert_eq!(run["summary"]["connections"]["opened"], run["summary"]["queries"]["sent"], "{run}");
+}
+
+#[test]
 fn what_the_trace_cannot_ask_is_not_the_servers_limit() {
     let place = Place::new(3);
     place.write(&format!(
@@ -183,7 +201,10 @@ fn a_search_from_the_command_line_says_in_a_line_what_it_found() {
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}{}", stderr(&output));
     assert!(said.starts_with("at least 3 clients while answered >= 50 % and p50 <= 1s; "), "{said}");
     assert!(said.contains("limited by the client, not the server: the trace has only 3 clients"), "{said}");
-    for (wanted, told) in [("users: p50 <= 1s", "use qps, clients, connections"), ("p9 <= 5ms", "`p9` is no quantity")]
+    let progress = stderr(&output);
+    assert!(progress.lines().any(|line| line.contains("  sent ")), "a line every ten seconds: {progress}");
+    for (wanted, told) in
+        [("users: p50 <= 1s", "use qps, handshakes, clients, connections"), ("p9 <= 5ms", "`p9` is no quantity")]
     {
         let output = find(&["--find", wanted]);
         assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(2), 1));

@@ -80,6 +80,8 @@ pub struct Find {
 pub enum Load {
     /// Queries per second.
     Qps,
+    /// New connections per second, each with a query.
+    Handshakes,
     /// Clients of the trace, each with all its queries.
     Clients,
     /// Concurrently open connections.
@@ -87,20 +89,39 @@ pub enum Load {
 }
 
 impl Load {
+    /// All kinds by the words that ask for them; the first is the usual one.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("qps", Self::Qps),
+        ("handshakes", Self::Handshakes),
+        ("clients", Self::Clients),
+        ("connections", Self::Connections),
+    ];
+
     /// The unit of the load.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Qps => "q/s",
+            Self::Handshakes => "handshakes/s",
             Self::Clients => "clients",
             Self::Connections => "connections",
         }
+    }
+
+    /// Whether it is a rate, and not a number of clients.
+    pub const fn is_rate(self) -> bool {
+        matches!(self, Self::Qps | Self::Handshakes)
+    }
+
+    /// The words, for messages.
+    pub fn words() -> String {
+        Self::ALL.map(|(word, _)| word).join(", ")
     }
 
     /// The default of the first load tried.
     const fn start(self) -> u64 {
         match self {
             Self::Qps => 1_000,
-            Self::Clients | Self::Connections => 100,
+            Self::Handshakes | Self::Clients | Self::Connections => 100,
         }
     }
 }
@@ -165,14 +186,12 @@ impl Find {
 
 fn what(item: &Item<'_>, table: &Table<'_>) -> Result<Load, BadSpec> {
     let Some(what) = table.get("what") else {
-        return Err(item.bad("nothing to search for: add what = \"qps\", \"clients\" or \"connections\""));
+        return Err(
+            item.bad("nothing to search for: add what = \"qps\", \"handshakes\", \"clients\" or \"connections\"")
+        );
     };
-    match what.text()? {
-        "qps" => Ok(Load::Qps),
-        "clients" => Ok(Load::Clients),
-        "connections" => Ok(Load::Connections),
-        _ => Err(what.bad("expected qps, clients or connections")),
-    }
+    let found = Load::ALL.into_iter().find(|(word, _)| what.text().is_ok_and(|given| given == *word));
+    found.map(|(_, load)| load).ok_or_else(|| what.bad(format!("expected one of {}", Load::words())))
 }
 
 /// The goals in `[[find.goal]]`, with the top-level keys as defaults; or the single goal at the top level.
@@ -286,7 +305,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         for (text, wanted) in [
-            ("what = 'speed'", "line 2: `what`: expected qps, clients or connections"),
+            ("what = 'speed'", "line 2: `what`: expected one of qps, handshakes, clients, connections"),
             ("while = 'p99 <= 1ms'", "nothing to search for"),
             ("what = 'qps'", "no criteria: add while"),
             ("what = 'qps'\nwhile = []", "no criteria: add while"),

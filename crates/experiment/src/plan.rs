@@ -146,7 +146,7 @@ fn read_load(cell: &Cell, warm_up: Option<Span>) -> Result<[Load; 2], Experiment
 
 /// Refuses a search whose first load the trace cannot make.
 fn can_begin(find: &Find, cell: &Cell) -> Result<(), ExperimentError> {
-    if find.what == crate::find::Load::Qps {
+    if find.what.is_rate() {
         return Ok(());
     }
     let failed = |source| ExperimentError::Cell { cell: cell.name.clone(), source };

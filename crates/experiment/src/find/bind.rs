@@ -22,7 +22,7 @@ impl Find {
             ("loop", spec.passes.is_some()),
             ("for", spec.duration.is_some()),
             ("stop", spec.stop.is_some()),
-            ("clients", spec.clients.is_some() && self.what != Load::Qps),
+            ("clients", spec.clients.is_some() && !self.what.is_rate()),
         ];
         if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
             return Some(format!(
@@ -31,16 +31,15 @@ impl Find {
         }
         match self.what {
             Load::Qps => refuses_rate(spec.timing()),
+            Load::Handshakes => refuses_rate(spec.timing()).or_else(|| over_connections(spec)),
             Load::Clients => refuses_times(spec.timing()),
             Load::Connections => self.refuses_connections(spec),
         }
     }
 
     fn refuses_connections(&self, spec: &RunSpec) -> Option<String> {
-        let all = transports::certain(spec);
-        if spec.transport == TransportChoice::AsRecorded && spec.class.is_empty() || all.contains(&Transport::Udp) {
-            let what = "a search for connections is not possible over UDP: add transport = \"tcp\", \"dot\", \"doq\" or \"doh2\"";
-            return Some(what.to_owned());
+        if let Some(why) = over_connections(spec) {
+            return Some(why);
         }
         let longest = self.goals.iter().map(|goal| goal.final_trial_duration_s).fold(0.0, f64::max);
         let idle_s = spec.policy.idle_timeout.map(|ns| ns as f64 / 1e9);
@@ -59,11 +58,14 @@ impl Find {
             ..spec.clone()
         };
         match self.what {
-            Load::Qps => {
+            Load::Qps | Load::Handshakes => {
                 let rate = intended.load as f64;
                 let is_random = matches!(spec.timing, Timing::Poisson(_));
                 (run.speed, run.rate) = (None, None);
                 run.timing = if is_random { Timing::Poisson(rate) } else { Timing::Rate(rate) };
+                if self.what == Load::Handshakes {
+                    run.policy.queries_per_connection = Some(1);
+                }
             }
             Load::Clients => run.clients = Some(intended.load),
             Load::Connections => {
@@ -90,6 +92,17 @@ impl Find {
         }
         all
     }
+}
+
+/// Why a search for what only connections have is not possible.
+fn over_connections(spec: &RunSpec) -> Option<String> {
+    let all = transports::certain(spec);
+    let has_udp =
+        spec.transport == TransportChoice::AsRecorded && spec.class.is_empty() || all.contains(&Transport::Udp);
+    has_udp.then(|| {
+        "a search for connections is not possible over UDP: add transport = \"tcp\", \"dot\", \"doq\" or \"doh2\""
+            .to_owned()
+    })
 }
 
 fn refuses_rate(timing: Timing) -> Option<String> {

@@ -47,7 +47,7 @@ impl Find {
     fn not_made(&self, Intended { load, duration_s }: Intended, report: &RunReport) -> Option<Unfit> {
         let summary = &report.summary;
         match self.what {
-            Load::Qps => {
+            Load::Qps | Load::Handshakes => {
                 let (due, sent) = (summary.queries.trace.unwrap_or(0), summary.queries.sent);
                 // With random gaps, the number of due queries varies around the load. A single query has no rate.
                 let rate = summary.rate.sent_qps.unwrap_or(f64::INFINITY).min(sent as f64 / duration_s);

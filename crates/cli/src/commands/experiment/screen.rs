@@ -1,6 +1,7 @@
 //! How far an experiment is, on stderr, and the signals that end it.
 
 use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
 
 use ldplayer_experiment::{Position, RunRecord, RunState, Watcher};
 use ldplayer_net::signals::Signals;
@@ -12,13 +13,15 @@ use crate::printing::overwrite;
 
 /// Looks between two lines of progress.
 const LINE: u32 = 10;
+/// Time between two of them where they stay.
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Where progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shown {
-    /// On a terminal, as a line that changes
+    /// On a terminal as a line that changes, elsewhere as a line every ten seconds
     Auto,
-    /// As lines, one when a run begins and one when it has ended
+    /// As lines: when a run begins, every ten seconds, and when it has ended
     Plain,
     /// Nowhere
     Off,
@@ -28,7 +31,11 @@ pub enum Shown {
 pub struct Screen {
     signals: Signals,
     shown: Shown,
+    /// Whether progress is a line that changes.
+    is_live: bool,
     looks: u32,
+    /// When a line was last written that stays.
+    written: Instant,
     pace: Pace,
 }
 
@@ -61,16 +68,14 @@ fn place(at: &Position) -> String {
 impl Screen {
     /// Catches signals from now on.
     pub fn new(shown: Shown) -> io::Result<Self> {
-        let shown = match shown {
-            Shown::Auto if !io::stderr().is_terminal() => Shown::Off,
-            other => other,
-        };
-        Ok(Self { signals: Signals::catch()?, shown, looks: 0, pace: Pace::default() })
+        let is_live = shown == Shown::Auto && io::stderr().is_terminal();
+        let (signals, written) = (Signals::catch()?, Instant::now());
+        Ok(Self { signals, shown, is_live, looks: 0, written, pace: Pace::default() })
     }
 
     /// Leaves the line of progress.
     pub fn leave_line(&self) {
-        if self.shown == Shown::Auto {
+        if self.is_live {
             overwrite("");
         }
     }
@@ -96,9 +101,10 @@ impl Watcher for Screen {
     }
 
     fn look(&mut self, at: &Position, now: &Progress) -> Wish {
-        if self.shown == Shown::Auto && self.looks.is_multiple_of(LINE) {
+        let is_due = if self.is_live { self.looks.is_multiple_of(LINE) } else { self.written.elapsed() >= INTERVAL };
+        if is_due && self.shown != Shown::Off {
             let done_s = now.at.0.max(0) as f64 / 1e9;
-            overwrite(format_args!(
+            let line = format!(
                 "{} {} {}  {done_s:.0} s  sent {}  answered {}{}",
                 place(at),
                 at.cell,
@@ -106,7 +112,13 @@ impl Watcher for Screen {
                 now.counts.sent,
                 now.counts.answered,
                 self.left(at, done_s),
-            ));
+            );
+            if self.is_live {
+                overwrite(line);
+            } else {
+                self.written = Instant::now();
+                tell!("{line}");
+            }
         }
         self.looks += 1;
         match (self.signals.is_aborted(), self.signals.is_stopped()) {

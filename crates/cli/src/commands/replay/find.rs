@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use ldplayer_experiment::Experiment;
+use ldplayer_experiment::find::Load;
 use ldplayer_run::{RunSpec, load};
 
 use super::options::Args;
@@ -12,8 +13,6 @@ use super::progress::Show;
 use crate::commands::experiment::{self, screen::Shown, searches};
 use crate::failure::Failure;
 
-/// The loads that can be searched for; the first if none is named.
-const LOADS: [&str; 3] = ["qps", "clients", "connections"];
 /// The first number of clients or connections that is tried where the trace has as many.
 const START: u64 = 100;
 /// The key of a specification that experiments do not have.
@@ -45,22 +44,22 @@ pub fn run(args: &Args, spec: &RunSpec, wanted: &str) -> Result<ExitCode, Failur
 
 /// What is searched for, and the criteria.
 fn parts(wanted: &str) -> (&str, &str) {
-    wanted.split_once(':').map_or((LOADS[0], wanted.trim()), |(what, criteria)| (what.trim(), criteria.trim()))
+    wanted.split_once(':').map_or((Load::ALL[0].0, wanted.trim()), |(what, criteria)| (what.trim(), criteria.trim()))
 }
 
 /// The text of an experiment whose only cell is this run, of so many clients, with the search.
 fn as_experiment(spec: &RunSpec, wanted: &str, clients: u64) -> anyhow::Result<String> {
     let (what, criteria) = parts(wanted);
-    if !LOADS.contains(&what) {
-        return Err(anyhow!("--find: `{what}` cannot be searched for: use {}", LOADS.join(", ")));
-    }
+    let Some((_, load)) = Load::ALL.into_iter().find(|(word, _)| *word == what) else {
+        return Err(anyhow!("--find: `{what}` cannot be searched for: use {}", Load::words()));
+    };
     let criteria: Vec<toml::Value> = criteria.split(" and ").map(|one| one.trim().into()).collect();
     let mut table: toml::Table = spec.to_toml().parse().context("--find")?;
     table.remove(OF_SPECIFICATIONS);
     // Permission is this call's, and no key of a file.
     table.remove("allow_target");
     let mut find = toml::Table::from_iter([("what".to_owned(), what.into()), ("while".to_owned(), criteria.into())]);
-    if what != LOADS[0] && clients < START {
+    if !load.is_rate() && clients < START {
         find.insert("start".to_owned(), (clients.max(1) as i64).into());
     }
     table.insert("find".to_owned(), find.into());
@@ -87,7 +86,7 @@ mod tests {
         assert!(of("p99 <= 50ms").unwrap().contains("what = \"qps\""));
         assert_eq!(
             of("users: p99 <= 1s").unwrap_err(),
-            "--find: `users` cannot be searched for: use qps, clients, connections"
+            "--find: `users` cannot be searched for: use qps, handshakes, clients, connections"
         );
     }
 }

@@ -96,8 +96,8 @@ pub struct Args {
     pub no_probe: bool,
     /// Search for the largest load at which criteria hold, and print it in a line
     ///
-    /// The load is queries per second, or clients or connections if it begins so: 'p99 <= 50ms', 'clients: answered >= 99.9 % and p99 <=
-    /// 50ms'. Each trial replays some seconds of the trace. With -o, trials are kept there, as an experiment.
+    /// The load is queries per second, or handshakes per second, clients or connections if it begins so: 'p99 <= 50ms', 'clients: answered >=
+    /// 99.9 % and p99 <= 50ms'. Each trial replays some seconds of the trace. With -o, trials are kept there, as an experiment.
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["agents", "print_spec"])]
     #[arg(help_heading = heading::ADVANCED, hide_short_help = true, display_order = 5)]
     pub find: Option<String>,
