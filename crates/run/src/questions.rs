@@ -20,6 +20,8 @@ use crate::resolve::feed_of;
 
 /// A run of more queries does not read its trace a second time at its end: it would take longer than some seconds.
 const SOON_READ: u64 = 4_000_000;
+/// Nor does one of more different questions, which take some 200 octets each.
+const FEW: usize = 1_000_000;
 /// A file of more octets is known again by its size alone.
 const SOON_HASHED: u64 = 4 << 30;
 /// Octets hashed at a time.
@@ -29,7 +31,7 @@ const PIECE: usize = 1 << 18;
 pub fn at_end(feed: &FeedOptions, queries: u64) -> Option<Questions> {
     let is_soon_read = queries <= SOON_READ && load::can_be_read_twice(feed);
     // A trace that went away during the run is missed by whoever asks for names.
-    is_soon_read.then(|| read(feed, queries).ok()).flatten()
+    is_soon_read.then(|| read(feed, queries, FEW).ok().flatten()).flatten()
 }
 
 /// The files of a trace, as they are now.
@@ -59,7 +61,7 @@ pub fn questions(run: &Path, document: &Document<RunSpec>, trace: Option<&Path>)
         is_the_same(path, was).map_err(refused)?;
     }
     let queries = document.report.summary.queries.trace.unwrap_or(u64::MAX);
-    Ok(read(&feed, queries)?)
+    Ok(read(&feed, queries, usize::MAX)?.unwrap_or_default())
 }
 
 /// Whether this is the file that was replayed.
@@ -104,8 +106,8 @@ fn hashed(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().iter().map(|octet| format!("{octet:02x}")).collect())
 }
 
-/// Plans the trace as the run did, and keeps the questions of its first queries, so many.
-fn read(feed: &FeedOptions, queries: u64) -> Result<Questions, WorkloadError> {
+/// Plans the trace as the run did, and keeps the questions of its first queries, so many; `None` if more than `most` of them differ.
+fn read(feed: &FeedOptions, queries: u64, most: usize) -> Result<Option<Questions>, WorkloadError> {
     let mut questions = Questions::new(feed.plan.timing != Timing::Fast);
     let mut feed = PlanFeed::open(feed)?;
     let (mut batch, mut more, mut left) = (Vec::new(), true, queries);
@@ -114,8 +116,11 @@ fn read(feed: &FeedOptions, queries: u64) -> Result<Questions, WorkloadError> {
         batch.iter().for_each(|query| add(&mut questions, query));
         left = left.saturating_sub(batch.len() as u64);
         batch.clear();
+        if questions.distinct().len() > most {
+            return Ok(None);
+        }
     }
-    Ok(questions)
+    Ok(Some(questions))
 }
 
 fn add(questions: &mut Questions, query: &Query) {
@@ -131,5 +136,41 @@ fn shown(question: &OnTheWire<'_>) -> Question {
     Question {
         name: Presentation(question.name).to_string().into(),
         kind: type_name(question.qtype).to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The feed of a trace of so many queries, each for a name of its own.
+    fn feed(folder: &Path, queries: usize) -> FeedOptions {
+        let lines: String = (0..queries).map(|at| format!("{at}\t192.0.2.1\tn{at}.example.\tA\n")).collect();
+        let file = folder.join("t.tsv");
+        std::fs::write(&file, format!("time\tsrc\tqname\tqtype\n{lines}")).unwrap();
+        FeedOptions::of(vec![Input::File(file)])
+    }
+
+    #[test]
+    fn as_many_questions_are_read_as_queries_were_sent_and_no_more_than_there_is_room_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let feed = feed(folder.path(), 9);
+        assert_eq!(read(&feed, u64::MAX, 9).unwrap().unwrap().distinct().len(), 9);
+        assert!(read(&feed, u64::MAX, 8).unwrap().is_none());
+        let forever = FeedOptions { passes: Some(ldplayer_workload::Passes::Forever), ..feed };
+        assert_eq!(at_end(&forever, 20).unwrap().distinct().len(), 9, "an endless one ends with the run");
+        assert!(at_end(&forever, SOON_READ + 1).is_none());
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_octets_and_what_is_no_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        std::fs::write(&file, "abc").unwrap();
+        let described = described(&file).unwrap();
+        assert_eq!(described.octets, 3);
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(described.sha256.as_deref(), Some(abc));
+        assert!(is_the_same(Path::new("/dev/zero"), &described).unwrap_err().contains("not a file"));
     }
 }
