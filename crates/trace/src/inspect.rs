@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::columns::{opcode_name, rcode_name, type_name};
 use crate::distinct::Distinct;
 use crate::hint::hidden;
+use crate::retries::{Retries, RetryCounts};
 use crate::{Damage, Tally};
 
 /// Number of seconds with open counters; later rows are added to the oldest one.
@@ -21,7 +22,7 @@ const OPEN_SECONDS: usize = 1_024;
 const SHOWN: usize = 12;
 
 /// Collects the statistics, in bounded memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Inspector {
     transactions: u64,
     queries: u64,
@@ -41,6 +42,8 @@ pub struct Inspector {
     edns: u64,
     dnssec_ok: u64,
     tc: u64,
+    retries: Retries,
+    retried: RetryCounts,
 }
 
 /// The statistics, with the keys of `inspect --json`.
@@ -99,6 +102,8 @@ pub struct Summary {
     pub encapsulations: Counts,
     /// Messages that a capture has twice.
     pub duplicates: Duplicates,
+    /// Queries that a client sent again because an earlier one had no answer.
+    pub retries: RetryCounts,
     /// Foreign or unusable packets by reason.
     pub skipped: Counts,
     /// Messages by kind, in formats that distinguish kinds.
@@ -164,6 +169,7 @@ impl Inspector {
             self.unanswered += u64::from(row.response.is_none());
             self.rate.count(row.time);
             self.add_query(query);
+            self.retries.see(row, self.queries).into_iter().for_each(|retry| self.retried.add(retry));
         }
         if let Some(response) = row.response.as_deref().and_then(Message::new) {
             *self.rcodes.entry(response.rcode()).or_default() += 1;
@@ -216,6 +222,7 @@ impl Inspector {
             estimated: self.estimated(),
             encapsulations: tally.encapsulations.clone(),
             duplicates: Duplicates::of(tally),
+            retries: self.retried.of(self.queries),
             skipped: tally.skipped.clone(),
             kinds: tally.kinds.clone(),
             lost: tally.lost.clone(),
@@ -284,6 +291,7 @@ impl fmt::Display for Summary {
                 if self.skipped.contains_key("duplicate") { "left out" } else { "--drop-duplicates leaves them out" };
             line(f, "duplicates", format_args!("{n} messages ({percent:.1} %) are copies of others; {left_out}"))?;
         }
+        self.show_retries(f)?;
         for (reason, hint) in hidden(&self.skipped) {
             line(f, "hint", format_args!("{reason}: {hint}"))?;
         }
@@ -296,6 +304,20 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
+    fn show_retries(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RetryCounts { n, share, crossed, failovers, by_interval } = &self.retries;
+        if *n == 0 {
+            return Ok(());
+        }
+        let percent = share * 100.0;
+        line(
+            f,
+            "retries",
+            format_args!("{n} queries ({percent:.1} %), crossed an answer {crossed}, asked another server {failovers}"),
+        )?;
+        table(f, "retried after", by_interval)
+    }
+
     fn about(&self, key: &str) -> &'static str {
         if self.estimated.contains(&key) { "about " } else { "" }
     }
@@ -390,7 +412,7 @@ mod tests {
         let json = serde_json::to_value(three().summary(&Tally::default())).unwrap();
         let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut wanted = "packets dns_messages queries responses transactions unanswered unasked clients servers first last \
-            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated encapsulations duplicates skipped \
+            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated encapsulations duplicates retries skipped \
             kinds lost damaged"
             .split_whitespace()
             .collect::<Vec<_>>();
