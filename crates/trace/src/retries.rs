@@ -123,7 +123,8 @@ impl Lookup {
 
     fn is_parallel(&self, next: &Self) -> bool {
         let is_same_socket = self.port == next.port && self.id == next.id && self.server == next.server;
-        !is_same_socket && next.last - self.last < PARALLEL && self.answered.is_none_or(|(at, _)| next.last < at)
+        let has_failed = self.answered.is_some_and(|(at, is_failure)| is_failure && at <= next.last);
+        !is_same_socket && next.last - self.last < PARALLEL && !has_failed
     }
 
     /// Takes the next query of the same lookup.
@@ -270,6 +271,8 @@ mod tests {
     fn several_sockets_of_a_resolver_that_ask_at_once_are_no_retries() {
         let beside = |at_ms: i64, port: u16| Asked { at_ms, port, id: port, ..FIRST };
         assert_eq!(found(&[FIRST, beside(1, 5_000), beside(2, 5_001), beside(3_000, 5_002)]), "- - - 0");
+        let quick = || Asked { answer: Some((1, 0)), ..FIRST };
+        assert_eq!(found(&[quick(), beside(3, 5_000)]), "- -", "nor just behind the answer");
         // The same datagram again is sent again, however soon.
         assert_eq!(found(&[FIRST, Asked { at_ms: 5, ..FIRST }]), "- 0");
     }
@@ -280,6 +283,8 @@ mod tests {
         assert_eq!(found(&[FIRST, next(5_000, 2), next(10_000, 1)]), "- 0f 0f");
         let refused = Asked { answer: Some((20, 5)), ..FIRST };
         assert_eq!(found(&[refused, next(21, 2), next(5_021, 1)]), "- 0f 0f");
+        let at_once = Asked { answer: Some((1, 2)), ..FIRST };
+        assert_eq!(found(&[at_once, next(2, 2)]), "- 0f");
         let answered = Asked { answer: Some((20, 0)), ..FIRST };
         assert_eq!(found(&[answered, next(21, 2)]), "- -");
     }
