@@ -334,8 +334,9 @@ fn finish(
         limits: plan.limits(),
         stalls: warnings::stalls(&ended),
         tally,
-        traces: questions::files(&plan.feed),
-        questions: questions::at_end(&plan.feed, ended.trace_queries).filter(|_| feed.is_some()),
+        // Who is dealt the queries has no trace to read.
+        traces: feed.as_ref().map(|_| questions::files(&plan.feed)).unwrap_or_default(),
+        questions: feed.as_ref().and_then(|_| questions::at_end(&plan.feed, ended.trace_queries)),
         ..RunEnd::default()
     })?;
     write_page(output, &evaluated)?;
