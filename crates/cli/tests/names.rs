@@ -1,7 +1,5 @@
 //! Names in results: `rows` with `qname` and `qtype`, and which names a report lists.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
 #[path = "common/python.rs"]
 mod python;
 

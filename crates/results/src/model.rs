@@ -79,7 +79,7 @@ pub struct RunReport {
     pub stalls: Stalls,
     /// Accounting of the trace: the parts read and not readable; `None` until the run has ended.
     pub tally: Option<Tally>,
-    /// The files of the trace, by which they are known again; empty until the run has ended.
+    /// The files of the trace, with size and hash; empty until the run has ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceFile>,
     /// The agents of a run of several hosts, and their shares.

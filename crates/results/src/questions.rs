@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 /// A query's name and type in presentation form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The name, in the case in which it was asked for.
+    /// The name; the case of its letters is that of the query.
     pub name: Box<str>,
     /// The mnemonic of the type.
     pub kind: Box<str>,

@@ -65,10 +65,10 @@ impl ServerUse {
                 Limit::Machine(format!("{used} and waited for one for {:.1} % of the time", self.waited * 100.0))
             }
             0 if is_quota && self.cores > IDLES * cores => {
-                Limit::Other(format!("{used}: bursts met the quota before the processor was full"))
+                Limit::Other(format!("{used}: bursts may have met the quota before the processor was full"))
             }
             0 => Limit::Other(format!(
-                "{used}: it has a limit of another kind, such as a rate that it allows a client (RRL)"
+                "{used}: its processors were not the limit; another may be a rate that it allows a client (RRL)"
             )),
             lost => Limit::Other(format!("{used}: its sockets dropped {}", counted(lost, "packet", "packets"))),
         })
@@ -94,13 +94,13 @@ mod tests {
         assert_eq!(ServerUse::of(&Summary::default()), None);
     }
 
-    /// NSD with its limit of responses per client was found to do "329 to 332 q/s at 0.2 cores", of which it used 0.007.
+    /// A search said that NSD does "329 to 332 q/s at 0.2 cores". NSD used 0.007 cores: it limited the responses to each client.
     #[test]
     fn a_server_that_idles_at_its_limit_is_not_measured_in_cores() {
         for (used, waited, lost, is_quota, part) in [
-            (0.01, 0.3, 0, true, "a limit of another kind"),
-            (0.1, 0.001, 0, false, "a limit of another kind"),
-            (0.7, 0.5, 0, true, "bursts met the quota"),
+            (0.01, 0.3, 0, true, "its processors were not the limit"),
+            (0.1, 0.001, 0, false, "its processors were not the limit"),
+            (0.7, 0.5, 0, true, "bursts may have met the quota"),
             (0.43, 0.031, 7, false, "its sockets dropped 7 packets"),
             (0.43, 0.5, 1, true, "its sockets dropped 1 packet"),
         ] {

@@ -14,7 +14,7 @@ const OF_RUNS: [&str; 2] = ["repeat", "counted"];
 pub struct Run {
     /// Its directory.
     pub directory: PathBuf,
-    /// Its values of the columns that the record adds; none of a run by itself.
+    /// What the experiment's record says of it; `None` for a run that belongs to no experiment.
     record: Option<OfRecord>,
 }
 
