@@ -1,6 +1,5 @@
 //! `--compare-answers`, `--compare-ignore` and `--keep-responses` through the real command line.
 
-#[allow(dead_code, reason = "every test uses another part")]
 mod common;
 
 use std::collections::HashMap;

@@ -1,21 +1,16 @@
 //! A replay of an input of which a part cannot be read says so: through the real command line, against a real server.
 
-use std::net::{SocketAddr, UdpSocket};
+mod common;
+
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use common::{data, free_address};
 use ldplayer_emulate::stock::Kind;
 use serde_json::Value;
 
 const QUERIES: usize = 400;
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
-}
-
-fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 fn ldplayer(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ldplayer")).args(arguments).output().unwrap()

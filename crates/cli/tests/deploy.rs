@@ -1,6 +1,5 @@
 //! What `deploy/` has for many hosts passes the linters of those who read it, and lets nobody in who has no password.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::fs;

@@ -1,10 +1,13 @@
 //! `unix:PATH`: real servers send dnstap to ldplayer, which ends with them or with Ctrl-C.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+mod common;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::free_address;
 use ldplayer_emulate::stock::{Kind, Process, StockSettings, Zone};
 
 /// Questions asked.
@@ -37,11 +40,6 @@ fn ask(server: SocketAddr) {
         let length = socket.recv(&mut answer).unwrap();
         assert!(length > 12 && answer[..2] == question(number)[..2]);
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// Lets the server send what it has: Unbound does so once a second, and not when it ends.

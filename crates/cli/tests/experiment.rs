@@ -1,6 +1,5 @@
 //! `ldplayer experiment`: runs for real, what is not run again, and what goes wrong on the way.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::fs;

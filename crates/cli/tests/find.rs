@@ -1,6 +1,5 @@
 //! `[find]` of `ldplayer experiment`: real searches against servers whose limit is known, and what goes wrong on the way.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::collections::HashMap;

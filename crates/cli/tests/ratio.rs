@@ -2,7 +2,6 @@
 
 #[path = "common/built_server.rs"]
 mod built_server;
-#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,14 +1,13 @@
 //! `ldplayer replay` as a user runs it: against stock NSD, against nothing, with bad input.
 
-use std::net::{SocketAddr, UdpSocket};
+mod common;
+
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use common::{data, free_address};
 use ldplayer_emulate::stock::{Kind, Zone};
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
-}
 
 fn ldplayer(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ldplayer")).args(arguments).output().unwrap()
@@ -21,10 +20,6 @@ fn replay(run: &Path, arguments: &[&str]) -> (Option<i32>, serde_json::Value, St
     let json = std::fs::read_to_string(run.join("run.json")).unwrap_or_default();
     let stderr = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), serde_json::from_str(&json).unwrap_or_default(), stderr)
-}
-
-fn free_address() -> SocketAddr {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 fn root_zone(folder: &Path) -> PathBuf {

@@ -1,6 +1,5 @@
 //! A run as a value, through the command line: written down, read back, made again, and against recorded servers.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! Files of somebody else: a run directory, a specification. They start nothing by themselves, allow nothing, and lead nowhere.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! `ldplayer zones build` as a user meets it: real captures in, zone files and a report out, one line of error.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -266,7 +268,7 @@ fn with_refused_records(file: &Path) {
 /// The zones that Knot DNS does not load, and what it says.
 fn refused_by_knot(folder: &Path, zones: &[Value]) -> String {
     let folder = folder.display();
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = common::free_address().port();
     let mut text = format!(
         "server:\n  rundir: {folder}\n  listen: 127.0.0.1@{port}\nlog:\n - target: stdout\n   any: info\n\
          database:\n  storage: {folder}\nzone:\n"

@@ -1,4 +1,5 @@
 //! What the tests of replays against stock servers share: files, addresses, and the accounts that must hold.
+#![allow(dead_code, reason = "every test uses another part")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};

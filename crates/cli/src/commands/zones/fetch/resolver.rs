@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use ldplayer_emulate::stock::{Kind, Process, StockServer, StockSettings};
+use ldplayer_emulate::stock::{Kind, Process, StockError, StockServer, StockSettings};
 use ldplayer_net::settings;
 use ldplayer_trace::Recording;
 
@@ -18,6 +18,8 @@ const QUIET: Duration = Duration::from_millis(2_500);
 const QUIET_WITHIN: Duration = Duration::from_secs(30);
 /// How long a resolver may take to come: Unbound tries again after up to 16 s.
 const WRITER_WITHIN: Duration = Duration::from_secs(40);
+/// How many ports a resolver of ours is started at until it serves.
+const STARTS: usize = 3;
 /// How often the record is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -39,8 +41,7 @@ impl Resolver {
         let Some(address) = args.resolver else {
             let socket = scratch.path().join("dnstap.sock");
             let recording = Recording::start(&socket, record)?;
-            let address = free_address()?;
-            let own = unbound(args, &socket).start(&[address]).map_err(Failure::environment)?;
+            let (address, own) = started(&unbound(args, &socket))?;
             wait_for_writer(&recording, &socket)?;
             return Ok(Self { address, own: Some(own), recording: Some(recording), _scratch: scratch });
         };
@@ -85,6 +86,19 @@ fn wait_for_writer(recording: &Recording, socket: &Path) -> Result<(), Failure> 
 fn free_address() -> anyhow::Result<SocketAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no address on loopback for the resolver")?;
     Ok(socket.local_addr()?)
+}
+
+/// Starts a server at a free port of loopback; at another one where another program takes the port first.
+fn started(server: &StockServer) -> Result<(SocketAddr, Process), Failure> {
+    for _ in 1..STARTS {
+        let address = free_address()?;
+        match server.start(&[address]) {
+            Err(StockError::Taken { .. } | StockError::Ended { .. }) => {}
+            started => return Ok((address, started.map_err(Failure::environment)?)),
+        }
+    }
+    let address = free_address()?;
+    Ok((address, server.start(&[address]).map_err(Failure::environment)?))
 }
 
 /// An Unbound that finds every answer by asking for it, and sends what it asks to the socket.
