@@ -137,5 +137,6 @@ fn transaction(number: u64, response: &Response) -> Transaction {
         query: Some(Bytes::from(query)),
         response: Some(Bytes::from(message)),
         response_delay: Some(20_000),
+        retry_of: None,
     }
 }

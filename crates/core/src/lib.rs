@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cidr;
+pub mod client;
 pub mod compare;
 pub mod damage;
 pub mod expr;
@@ -80,7 +81,7 @@ pub use compare::{Answer, Differs, Fingerprint, Ignore, IgnoreRule};
 pub use message::Message;
 pub use outcome::{Outcome, Reason, Segments, Status};
 pub use policy::{Policy, PolicyOverrides};
-pub use query::{Expected, Pair, Query};
+pub use query::{Attempt, Expected, Pair, Query};
 pub use stall::Stalls;
 pub use time::{RunTime, TraceTime};
 pub use transaction::Transaction;

@@ -297,6 +297,12 @@ pub struct Outcome {
     pub differs: Differs,
     /// The class of its client, where clients are parted into some.
     pub class: Option<u8>,
+    /// Queries that the client sent for it; 0 of a client that does not react.
+    pub attempts: u8,
+    /// Whether the client gave up: it had no answer that it takes.
+    pub gave_up: bool,
+    /// Which of them the row is of, from 0; `None` where it is of all.
+    pub attempt: Option<u8>,
 }
 
 impl Outcome {
@@ -382,6 +388,9 @@ impl Outcome {
         answer: None,
         differs: Differs::NOTHING,
         class: None,
+        attempts: 0,
+        gave_up: false,
+        attempt: None,
     };
 }
 

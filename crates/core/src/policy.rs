@@ -8,6 +8,7 @@ mod value;
 
 use std::fmt;
 
+use crate::client::{ClientModel, Stub};
 use crate::transport::Transport;
 pub use value::{BadValue, TlsVersion, Value, ValueKind};
 
@@ -37,6 +38,8 @@ pub struct Key {
 /// Some of the transports, as what concerns only them says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// All of them.
+    Any,
     /// Plain UDP.
     Udp,
     /// All but plain UDP.
@@ -56,6 +59,7 @@ impl Scope {
     pub const fn includes(self, transport: Transport) -> bool {
         let is_quic = matches!(transport, Transport::Doh3 | Transport::Doq);
         match self {
+            Self::Any => true,
             Self::Udp => matches!(transport, Transport::Udp),
             Self::Connections => !matches!(transport, Transport::Udp),
             Self::Tcp => !matches!(transport, Transport::Udp) && !is_quic,
@@ -70,6 +74,7 @@ impl Scope {
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Any => "any transport",
             Self::Udp => "UDP",
             Self::Connections => "a connection",
             Self::Tcp => "TCP",
@@ -113,6 +118,11 @@ impl Policy {
         let mut bounds = PolicyOverrides::default();
         KEYS.iter().for_each(|key| (key.write_override)(&mut bounds, key.kind.clamp(key.value(&self))));
         bounds.over(self)
+    }
+
+    /// Whether truncated answers over UDP are asked again over TCP, by this key or by the client's model.
+    pub const fn falls_back(&self) -> bool {
+        self.tc_fallback || matches!(self.client, ClientModel::Stub(Stub { tcp: true, .. }))
     }
 
     /// Whether TLS over TCP is spoken in version 1.2.
@@ -167,6 +177,10 @@ macro_rules! policy {
 }
 
 policy! {
+    client: ClientModel = ClientModel::Open, ValueKind::Client, Any,
+        "What a client does when no answer comes, or a bad one: open (nothing), glibc, musl, go, c-ares, windows or custom, each with settings as in \
+         glibc:timeout=1s,attempts=3",
+        "What a client does when no answer comes, or a bad one.";
     idle_timeout: i64 = 20_000_000_000, ValueKind::Span { least: 0 }, Connections,
         "Idle timeout: clients close a connection with no query in flight for this long; 0 closes it after its last answer",
         "Idle timeout of the client in nanoseconds (RFC 7766 §6.2.3). At the default, the paper finds most of the gain of reuse (§5.2).";

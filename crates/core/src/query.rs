@@ -41,6 +41,23 @@ pub enum Expected {
     Response(Bytes),
     /// The answer of another server that is asked the same at the same time. Whoever asks both makes such pairs: they have no wire form.
     Pair(Pair),
+    /// Whatever the lookup expects that the query is an attempt of. Whoever makes attempts judges their answers: they have no wire form.
+    Attempt(Attempt),
+}
+
+/// One of the queries that a client sends for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Where the lookup is, among those on their way.
+    pub lookup: u32,
+    /// The number of the lookup, which tells it from those that were in its place before.
+    pub serial: u32,
+    /// Which attempt, from 0.
+    pub number: u8,
+    /// The place of its server in the client's list.
+    pub server: u8,
+    /// Whether the answer is compared with the expected one.
+    pub is_compared: bool,
 }
 
 /// One of two queries that ask two servers the same.
@@ -57,12 +74,17 @@ impl Expected {
     pub fn response(&self) -> Option<Message<'_>> {
         match self {
             Self::Response(octets) => Message::new(octets),
-            Self::Nothing | Self::Pair(_) => None,
+            Self::Nothing | Self::Pair(_) | Self::Attempt(_) => None,
         }
     }
 
     /// Whether the query is not one of the run, but goes to the reference server.
     pub const fn is_reference(&self) -> bool {
         matches!(self, Self::Pair(Pair { is_reference: true, .. }))
+    }
+
+    /// Whether the query is one of the run by itself, and no query to the reference server or attempt of a lookup.
+    pub const fn is_counted(&self) -> bool {
+        !matches!(self, Self::Pair(Pair { is_reference: true, .. }) | Self::Attempt(_))
     }
 }

@@ -31,6 +31,9 @@ pub struct Transaction {
     pub response: Option<Bytes>,
     /// Response time minus query time, in nanoseconds, if both were seen.
     pub response_delay: Option<i64>,
+    /// The row, as [`Self::index`], of the first query of the lookup that this query tries again; `None` of a first query, and where nobody has
+    /// looked for retries.
+    pub retry_of: Option<u64>,
 }
 
 impl Transaction {

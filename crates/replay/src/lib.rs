@@ -123,8 +123,8 @@
 //! `schedule.rs` (sleeping and spinning), `load.rs` (whether there is any rest), `hand_over.rs` (rows), `transports.rs` (the machines) and
 //! `network.rs`: the kernel's sockets (`network/sockets.rs`, of connections `streams.rs`, what the kernel refuses `refused.rs`) or frames
 //! on an interface (`network/frames.rs`, over `frames.rs`), behind one face. `engine.rs` has the threads and
-//! `engine/reader.rs` the reader; `route.rs` says from where a query goes, and `targets.rs` where to. `udp.rs`, `connections.rs`
-//! and `quic.rs` are state machines that have time as an argument. The latter two are about connections, and say only what each
+//! `engine/reader.rs` the reader; `route.rs` says from where a query goes, and `targets.rs` where to. `lookups.rs` has the clients that react, whose attempts are
+//! queries to the machines. `udp.rs`, `connections.rs` and `quic.rs` are state machines that have time as an argument. The latter two are about connections, and say only what each
 //! does in its own way. `table.rs` holds the requests and connections of both; `table/machine.rs` decides which connection
 //! carries a query, when one is opened and closed and what becomes of queries whose connection ended, by the policy and
 //! `table/timeouts.rs`. `table/parked.rs` keeps idle connections without sockets in short, each in one record for the table and
@@ -150,6 +150,7 @@ mod frames;
 mod ids;
 #[doc(hidden)]
 pub mod internals;
+mod lookups;
 mod matching;
 mod monitor;
 mod padding;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use ldplayer_core::message::set_id;
-use ldplayer_core::{Expected, Fingerprint, Ignore, Message, Outcome, Pair, TraceTime, Transaction, compare};
+use ldplayer_core::{
+    Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Pair, RunTime, TraceTime, Transaction, compare,
+};
 
 /// Octets of responses per shared allocation.
 const ARENA: usize = 64 << 10;
@@ -14,6 +16,8 @@ const ARENA: usize = 64 << 10;
 pub struct ResponseSink {
     /// Ended queries of pairs, waiting to be combined.
     pub halves: Vec<Half>,
+    /// What became of attempts, waiting for whoever made them.
+    pub attempts: Vec<AttemptEvent>,
     /// What comparisons ignore.
     pub ignore: Arc<Ignore>,
     /// Where responses are kept.
@@ -39,10 +43,38 @@ pub struct Half {
     pub found: Option<Fingerprint>,
 }
 
+/// What became of an attempt.
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each query")]
+#[derive(Debug)]
+pub enum AttemptEvent {
+    /// It left at this time.
+    Sent(Attempt, RunTime),
+    /// It ended, or its answer came after that.
+    Ended(AttemptEnd),
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub struct AttemptEnd {
+    /// Which one.
+    pub attempt: Attempt,
+    /// Its row.
+    pub row: Outcome,
+    /// The fingerprint of its response, where it is compared.
+    pub found: Option<Fingerprint>,
+}
+
 impl ResponseSink {
+    /// A query left at this time.
+    pub fn note_sent(&mut self, expected: &Expected, at: RunTime) {
+        if let Expected::Attempt(attempt) = *expected {
+            self.attempts.push(AttemptEvent::Sent(attempt, at));
+        }
+    }
+
     /// The row of a response, which is compared with the `expected` one, if any, and kept under the original ID of its
     /// query. `None` for one of
-    /// a pair, which waits for the other.
+    /// a pair, which waits for the other, and for an attempt of a lookup.
     pub fn judge(
         &mut self,
         row: Outcome,
@@ -50,7 +82,7 @@ impl ResponseSink {
         expected: &Expected,
         response: Option<&Message<'_>>,
     ) -> Option<Outcome> {
-        let is_kept = row.status.is_query() && row.submitted.is_some() && !expected.is_reference();
+        let is_kept = row.status.is_query() && row.submitted.is_some() && expected.is_counted();
         if let Some(kept) = self.kept.as_mut().filter(|_| is_kept) {
             kept.add(&row, wire, response.filter(|_| row.answered.is_some()));
         }
@@ -58,6 +90,12 @@ impl ResponseSink {
             Expected::Response(_) => {
                 let both = expected.response().zip(response);
                 Some(row.judged(both.map(|(expected, found)| compare::responses(&expected, found, &self.ignore))))
+            }
+            Expected::Attempt(attempt) => {
+                let found = response.filter(|_| attempt.is_compared);
+                let found = found.map(|response| Fingerprint::of(response, &self.ignore));
+                self.attempts.push(AttemptEvent::Ended(AttemptEnd { attempt, row, found }));
+                None
             }
             // A late answer belongs to a query that has already ended.
             Expected::Pair(pair) if row.status.is_query() => {
@@ -84,6 +122,7 @@ impl KeptResponses {
             query: Some(wire.clone()),
             response: response.map(|response| copy(&mut self.arena, response.octets(), wire)),
             response_delay: row.answered.map(|answered| answered - submitted),
+            retry_of: None,
         });
     }
 }
@@ -104,7 +143,7 @@ fn copy(arena: &mut BytesMut, octets: &[u8], query: &[u8]) -> Bytes {
 mod tests {
     use super::*;
     use crate::test::{query, response};
-    use ldplayer_core::{Answer, Differs, Reason, RunTime, Status};
+    use ldplayer_core::{Answer, Differs, Reason, Status};
 
     fn row(status: Status, reason: Option<Reason>) -> Outcome {
         let answered = matches!(status, Status::Answered | Status::Late).then_some(RunTime(9));

@@ -209,12 +209,25 @@ impl Router {
         Some(Route { socket: SocketKey::own(number, server), source: None, server })
     }
 
-    /// The route of a query.
+    /// The route of a query to the server that its client keeps.
     ///
     /// # Errors
     /// Why there is none: no server, or none of the family, or no source address.
     pub fn route(&mut self, query: &Query) -> Result<Route, Reason> {
-        let server = self.directory.server(query)?;
+        self.route_to(query, None)
+    }
+
+    /// How many servers a client that reacts has for a query.
+    pub fn servers(&self, query: &Query) -> usize {
+        self.directory.servers(query)
+    }
+
+    /// The route of a query to the server at a place of the list, or to the one that its client keeps.
+    ///
+    /// # Errors
+    /// As for [`Self::route`].
+    pub fn route_to(&mut self, query: &Query, place: Option<usize>) -> Result<Route, Reason> {
+        let server = self.directory.server(query, place)?;
         self.is_new = false;
         let spread = self.spread[usize::from(server.is_ipv6())];
         let shared = |source| Route { socket: SocketKey::shared(query.client, server, spread), source, server };

@@ -411,7 +411,8 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         let Some(request) = self.requests.get_mut(slot) else { return };
         if request.row.submitted.is_none() {
             request.row.submitted = Some(now);
-            self.counts.sent += u64::from(!request.expected.is_reference());
+            self.counts.sent += u64::from(request.expected.is_counted());
+            self.sink.note_sent(&request.expected, now);
         }
         if !request.waits {
             self.wait(slot, now);
@@ -554,9 +555,9 @@ impl<C: Terms, R: Default> ConnectionTable<C, R> {
         self.finish_judged(request.end(status, reason), &request.wire, &request.expected, None);
     }
 
-    /// Records a row whose response is compared and kept. Queries to a reference server are not counted.
+    /// Records a row whose response is compared and kept. Queries to a reference server and attempts of lookups are not counted.
     fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: &Expected, response: Option<&Message<'_>>) {
-        if !expected.is_reference() {
+        if expected.is_counted() {
             self.counts.add(row.status);
         }
         let judged = self.sink.judge(row, wire, expected, response);

@@ -148,13 +148,19 @@ impl Directory {
         Self { fixed: [of(false), of(true)], recorded, ports }
     }
 
-    /// The server of a query, with the port of its transport.
+    /// How many servers a client has for a query: those of its family, or the recorded one.
+    pub fn servers(&self, query: &Query) -> usize {
+        if self.recorded.is_some() { 1 } else { self.of_family(query.client).len() }
+    }
+
+    /// The server of a query, with the port of its transport: the recorded one, or that at a place of the list, or the one that the client keeps.
     ///
     /// # Errors
     /// Why it has none.
-    pub fn server(&self, query: &Query) -> Result<SocketAddr, Reason> {
+    pub fn server(&self, query: &Query, place: Option<usize>) -> Result<SocketAddr, Reason> {
         let Some(maps) = &self.recorded else {
-            let mut server = self.fixed(query.client).ok_or(Reason::Family)?;
+            let listed = place.map(|place| self.of_family(query.client).get(place).copied());
+            let mut server = listed.unwrap_or_else(|| self.kept(query.client)).ok_or(Reason::Family)?;
             if query.transport.is_encrypted() {
                 server.set_port(self.encrypted_port(query.transport));
             }
@@ -169,10 +175,15 @@ impl Directory {
         }
     }
 
-    /// The server of a client, of its address family if there is one.
-    fn fixed(&self, client: IpAddr) -> Option<SocketAddr> {
+    /// The servers of a client: of its address family if there are any.
+    fn of_family(&self, client: IpAddr) -> &[SocketAddr] {
         let [own, other] = if client.is_ipv4() { [0, 1] } else { [1, 0] }.map(|family| &self.fixed[family]);
-        let servers = if own.is_empty() { other } else { own };
+        if own.is_empty() { other } else { own }
+    }
+
+    /// The server that a client keeps.
+    fn kept(&self, client: IpAddr) -> Option<SocketAddr> {
+        let servers = self.of_family(client);
         if let [only] = servers[..] {
             return Some(only);
         }
@@ -224,31 +235,32 @@ mod tests {
         for host in 0..12_000_u32 {
             let client = std::net::Ipv4Addr::from_bits(0x0a00_0000 + host).to_string();
             let query = query(&client, "198.51.100.1:53", Transport::Udp);
-            let server = directory.server(&query).unwrap();
-            assert_eq!(directory.server(&query), Ok(server), "a client keeps its server");
+            let server = directory.server(&query, None).unwrap();
+            assert_eq!(directory.server(&query, None), Ok(server), "a client keeps its server");
             let at = servers.iter().position(|&one| one == server).unwrap();
             counts[shard(query.client, 4)][at] += 1;
         }
         assert!(counts.iter().flatten().all(|count| (850..1_150).contains(count)), "{counts:?}");
         let v6 = query("2001:db8::7", "198.51.100.1:53", Transport::Udp);
-        assert_eq!(directory.server(&v6), Ok(servers[3]));
+        assert_eq!(directory.server(&v6, None), Ok(servers[3]));
     }
 
     #[test]
     fn a_family_without_a_server_asks_one_of_the_other() {
         let directory = Directory::new(&Targets::Fixed(vec![address("192.0.2.1:5300")]), PORTS);
-        let of = |transport| directory.server(&query("2001:db8::7", "198.51.100.1:53", transport));
+        let of = |transport| directory.server(&query("2001:db8::7", "198.51.100.1:53", transport), None);
         assert_eq!(of(Transport::Tcp), Ok(address("192.0.2.1:5300")));
         assert_eq!(of(Transport::Doq), Ok(address("192.0.2.1:853")));
         assert_eq!(of(Transport::Doh2), Ok(address("192.0.2.1:443")));
         let none = Directory::new(&Targets::Fixed(Vec::new()), PORTS);
-        assert_eq!(none.server(&query("192.0.2.9", "198.51.100.1:53", Transport::Udp)), Err(Reason::Family));
+        assert_eq!(none.server(&query("192.0.2.9", "198.51.100.1:53", Transport::Udp), None), Err(Reason::Family));
     }
 
     #[test]
     fn recorded_servers_are_asked_as_they_were_or_as_they_are_mapped() {
         let directory = recorded(&["198.41.0.4=127.0.0.1", "198.41.0.4:5353=127.0.0.2:5300", "198.41.0.4=127.0.0.9"]);
-        let of = |server, transport| directory.server(&query("192.0.2.9", server, transport)).map(|it| it.to_string());
+        let of =
+            |server, transport| directory.server(&query("192.0.2.9", server, transport), None).map(|it| it.to_string());
         assert_eq!(of("199.9.14.201:53", Transport::Udp).as_deref(), Ok("199.9.14.201:53"));
         assert_eq!(of("198.41.0.4:53", Transport::Udp).as_deref(), Ok("127.0.0.1:53"));
         assert_eq!(of("198.41.0.4:5353", Transport::Tcp).as_deref(), Ok("127.0.0.2:5300"));

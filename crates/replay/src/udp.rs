@@ -124,7 +124,7 @@ impl Udp {
 
     /// Takes a query that is due.
     pub fn handle_query(&mut self, query: Query, route: Route) {
-        self.counts.taken += u64::from(!query.expected.is_reference());
+        self.counts.taken += u64::from(query.expected.is_counted());
         let refuse = |udp: &mut Self, reason| {
             udp.finish_judged(Outcome::not_sent(&query, reason), &query.wire, &query.expected, None);
         };
@@ -156,8 +156,8 @@ impl Udp {
 
     /// Records a query that cannot be sent.
     pub fn handle_unroutable(&mut self, query: &Query, reason: Reason) {
-        self.counts.taken += 1;
-        self.finish(Outcome::not_sent(query, reason));
+        self.counts.taken += u64::from(query.expected.is_counted());
+        self.finish_judged(Outcome::not_sent(query, reason), &query.wire, &query.expected, None);
     }
 
     /// The next query to hand to the kernel. Answer with [`Self::handle_sent`], [`Self::handle_unsent`] or
@@ -214,7 +214,8 @@ impl Udp {
         pending.client_port = port;
         pending.stage = Stage::Outstanding;
         pending.deadline = at + self.config.query_timeout;
-        self.counts.sent += u64::from(!pending.expected.is_reference());
+        self.counts.sent += u64::from(pending.expected.is_counted());
+        self.sink.note_sent(&pending.expected, at);
         self.slab.append(&mut self.outstanding, slot);
     }
 
@@ -403,18 +404,13 @@ impl Udp {
         self.finish_judged(pending.outcome(status, reason), &pending.wire, &pending.expected, None);
     }
 
-    /// Records a row whose response is compared and kept. Queries to a reference server are not counted.
+    /// Records a row whose response is compared and kept. Queries to a reference server and attempts of lookups are not counted.
     fn finish_judged(&mut self, row: Outcome, wire: &Bytes, expected: &Expected, response: Option<&Message<'_>>) {
-        if !expected.is_reference() {
+        if expected.is_counted() {
             self.counts.add(row.status);
         }
         let judged = self.sink.judge(row, wire, expected, response);
         self.outcomes.extend(judged);
-    }
-
-    fn finish(&mut self, outcome: Outcome) {
-        self.counts.add(outcome.status);
-        self.outcomes.push(outcome);
     }
 
     fn overdue(&self, list: &List, now: RunTime) -> Option<Slot> {

@@ -135,6 +135,7 @@ impl<'a> Worker<'a> {
             let taken = self.take_due(now);
             let sent = self.transmit();
             let looked = self.end_overdue(now)?;
+            let taken = taken + self.clients.react(now, &mut self.network, &mut self.transports);
             self.transports.fall_back(|| self.clock.now());
             let driven = self.network.drive(&mut self.transports);
             self.note_unanswered();

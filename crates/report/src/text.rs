@@ -6,7 +6,8 @@ use ldplayer_core::printable::Printable;
 
 use ldplayer_results::numbers::{counted, counts, counts_in_words, fixed, grouped, in_bytes, queries};
 use ldplayer_results::{
-    AgentShare, AnswersCompared, Check, Fidelity, Good, LinkUse, RunReport, SideUsage, Spread, Tail, Warning, words,
+    AgentShare, AnswersCompared, Check, Fidelity, Good, LinkUse, Lookups, RunReport, SideUsage, Spread, Tail, Warning,
+    words,
 };
 
 /// What is known of a run, as text.
@@ -32,6 +33,7 @@ impl fmt::Display for RunText<'_> {
         self.write_rate(f)?;
         writeln!(f, "latency    {}", TailLine(&summary.latency_ms.from_sent))?;
         writeln!(f, "  from due {}", TailLine(&summary.latency_ms.from_intended))?;
+        summary.lookups.iter().try_for_each(|lookups| writeln!(f, "lookups    {}", LookupsLine(lookups)))?;
         writeln!(f, "rcodes     {}", counts(&summary.rcodes))?;
         if !summary.ede.is_empty() {
             writeln!(f, "errors     {} (EDE)", counts(&summary.ede))?;
@@ -65,6 +67,21 @@ pub fn without_late(report: &RunReport) -> String {
             format!("without {late} later than {} ms: {}", limits.late_ns() as f64 / 1e6, TailLine(tail))
         }
         None => "no query was late".to_owned(),
+    }
+}
+
+/// What users saw of clients that react.
+struct LookupsLine<'a>(&'a Lookups);
+
+impl fmt::Display for LookupsLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lookups { asked, failed, attempts, retries, retries_by_reason, failovers, time_ms, .. } = self.0;
+        write!(f, "{}, {} failed; {}", grouped(*asked), grouped(*failed), TailLine(time_ms))?;
+        write!(f, "; {attempts:.3} attempts each, {}", counted(*retries, "retry", "retries"))?;
+        if *retries > 0 {
+            write!(f, " after {}", counts(retries_by_reason))?;
+        }
+        write!(f, ", {} at another server", grouped(*failovers))
     }
 }
 

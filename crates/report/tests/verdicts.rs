@@ -88,8 +88,11 @@ fn what_must_be_known_of_the_server_is_seen_first_in_all_three_forms() {
 fn expectations_and_recorded_answers_are_kept_in_the_run() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("run");
-    let recorded =
-        Recorded { rcodes: [("NOERROR".to_owned(), 600), ("NXDOMAIN".to_owned(), 390)].into(), unanswered: 10 };
+    let recorded = Recorded {
+        rcodes: [("NOERROR".to_owned(), 600), ("NXDOMAIN".to_owned(), 390)].into(),
+        unanswered: 10,
+        retries: None,
+    };
     let end = RunEnd { recorded: Some(recorded.clone()), ..common::end(1_000) };
     run_to(&dir, &["answered >= 99 %"], end, |row| row);
     let report = read_document::<String>(&dir).unwrap().report;
@@ -232,7 +235,7 @@ fn what_all_agents_have_in_common_is_told_once() {
         agent: agent.map(str::to_owned),
         ..ldplayer_results::Warning::new(code, text)
     };
-    let recorded = Recorded { rcodes: [("NOERROR".to_owned(), 1_000)].into(), unanswered: 0 };
+    let recorded = Recorded { rcodes: [("NOERROR".to_owned(), 1_000)].into(), ..Recorded::default() };
     let end = RunEnd {
         agents: vec![agent("a", Some(1.0)), agent("b", Some(1.0))],
         warnings: vec![

@@ -7,6 +7,7 @@ mod curve;
 mod delayed;
 mod drift;
 pub mod figures;
+mod lookups;
 mod ordered;
 mod outcomes;
 mod phases;
@@ -85,6 +86,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64, limits: &VerdictLimits) -> Resu
         answers_compared: accounts.answers().compared(),
         ..Summary::default()
     };
+    summary.lookups = lookups::read(dir, &files)?;
     let sampled = Sampled::read(&dir.telemetry())?;
     let mut figures = Figures::default();
     let mut delayed = None;

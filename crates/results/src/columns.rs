@@ -15,7 +15,7 @@ const MAX_ADDRESSES: usize = 1 << 20;
 /// Index of a row that belongs to no query of the trace.
 const NO_INDEX: u64 = u64::MAX;
 /// How many columns a row has.
-const COLUMNS: usize = 33;
+const COLUMNS: usize = 36;
 
 /// Rows in memory, column by column.
 pub struct Columns {
@@ -128,6 +128,9 @@ impl Columns {
             &self.rare.length_apart,
             &self.rare.differs,
             &self.rare.extended_error,
+            &self.rare.attempts,
+            &self.rare.gave_up,
+            &self.rare.attempt,
         ]
     }
 
@@ -172,6 +175,9 @@ impl Columns {
             &mut self.rare.length_apart,
             &mut self.rare.differs,
             &mut self.rare.extended_error,
+            &mut self.rare.attempts,
+            &mut self.rare.gave_up,
+            &mut self.rare.attempt,
         ]
     }
 }
@@ -195,6 +201,9 @@ struct Rare {
     length_apart: Column<Booleans>,
     differs: Column<Dictionary>,
     extended_error: Column<Integers>,
+    attempts: Column<Integers>,
+    gave_up: Column<Booleans>,
+    attempt: Column<Integers>,
 }
 
 impl Rare {
@@ -219,6 +228,9 @@ impl Rare {
             length_apart: bits(),
             differs: Column::optional(Dictionary::fixed(differences.iter().map(String::as_str))),
             extended_error: Column::optional(Integers::new(IntegerType::U16)),
+            attempts: Column::optional(Integers::new(IntegerType::U16)),
+            gave_up: bits(),
+            attempt: Column::optional(Integers::new(IntegerType::U16)),
         }
     }
 
@@ -230,6 +242,8 @@ impl Rare {
                 || row.fell_back
                 || row.class.is_some()
                 || row.extended_error.is_some()
+                || row.attempts > 0
+                || row.attempt.is_some()
         };
         if rows.iter().any(is_rare) { self.push(rows) } else { self.push_none(rows.len()) }
     }
@@ -254,6 +268,10 @@ impl Rare {
         let differs = |row: &Outcome| (row.differs != Differs::NOTHING).then(|| u32::from(row.differs.bits()));
         self.differs.extend_some(rows.iter().map(differs), Dictionary::push);
         self.extended_error.extend_some(rows.iter().map(|row| row.extended_error.map(i64::from)), Integers::push);
+        let attempts = |row: &Outcome| (row.attempts > 0).then(|| row.attempts.into());
+        self.attempts.extend_some(rows.iter().map(attempts), Integers::push);
+        self.gave_up.extend(rows.iter().map(|row| row.gave_up), Booleans::push);
+        self.attempt.extend_some(rows.iter().map(|row| row.attempt.map(i64::from)), Integers::push);
     }
 
     fn push_none(&mut self, rows: usize) {
@@ -266,6 +284,8 @@ impl Rare {
             &mut self.segments,
             &mut self.retransmits,
             &mut self.extended_error,
+            &mut self.attempts,
+            &mut self.attempt,
         ] {
             column.extend_nulls(rows);
         }
@@ -276,6 +296,7 @@ impl Rare {
             &mut self.resent,
             &mut self.fell_back,
             &mut self.length_apart,
+            &mut self.gave_up,
         ] {
             column.values_mut().push_many(false, rows);
         }

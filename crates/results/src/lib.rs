@@ -46,7 +46,7 @@
 //!
 //! # Files
 //!
-//! The run directory. `recorder.rs`, `rows.rs` and `keeper.rs` save rows so that a crash loses seconds at most; `analysis/` makes
+//! The run directory. `recorder.rs`, `row_folder.rs`, `rows.rs` and `keeper.rs` save rows so that a crash loses seconds at most; `analysis/` makes
 //! every figure from the rows on disk; `verdict.rs` judges the replay (`verdict/timing.rs` its lateness, `verdict/host.rs` which percentiles its host can have changed), `judge.rs` what was expected of the server (`expect.rs` is how that is written), `answers.rs` compares
 //! what two runs kept of their responses, `verdict/advice.rs` says what to do; `compare/` holds runs against each other by their
 //! repeats (`contrast.rs` and `ranks.rs` are the statistics, `gate.rs` what must hold); `ratio.rs` compares response times over UDP and over
@@ -76,6 +76,7 @@ mod questions;
 pub mod ratio;
 pub mod rcode;
 mod recorder;
+mod row_folder;
 mod rows;
 mod schema;
 mod selection;
@@ -94,7 +95,7 @@ pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Re
 pub use limits::{TimingLimits, VerdictLimits};
 pub use model::{
     AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, CpuWait, Fidelity, Good, Latency, LinkUse,
-    Names, Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage,
+    Lookups, Names, Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage,
     SocketsAtPeak, Spread, StandOut, State, Summary, Tail, Telemetry, Threshold, Timing, Top, TraceFile, Verdict,
     Waited,
 };

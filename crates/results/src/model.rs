@@ -181,6 +181,9 @@ pub struct Summary {
     /// What the link in the sender did; `null` where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkUse>,
+    /// What users saw of clients that react; `null` where none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookups: Option<Lookups>,
     /// Clients.
     pub clients: Clients,
     /// Answers by how they compare with the expected ones; empty when nothing was compared.
@@ -205,6 +208,32 @@ pub struct Recorded {
     pub rcodes: BTreeMap<String, u64>,
     /// Queries without one.
     pub unanswered: u64,
+    /// Queries that their clients sent again as an earlier one had no good answer yet; `null` where they were not marked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u64>,
+}
+
+/// Lookups of clients that react: each is a query of the trace, and takes one attempt or more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lookups {
+    /// Lookups of which at least one attempt was sent.
+    pub asked: u64,
+    /// Those whose client gave up, or was told only failures.
+    pub failed: u64,
+    /// Attempts sent; retries over TCP after a truncated answer belong to their attempt.
+    pub packets: u64,
+    /// Attempts for each lookup.
+    pub attempts: f64,
+    /// Attempts but for the first of each lookup.
+    pub retries: u64,
+    /// Retries by what became of the attempt before.
+    pub retries_by_reason: BTreeMap<String, u64>,
+    /// Retries at another server than the attempt before.
+    pub failovers: u64,
+    /// From the first attempt to the answer that the client takes; lookups that failed are the slowest.
+    #[serde(flatten)]
+    pub time_ms: Tail,
 }
 
 /// answered + timed_out + failed = sent; sent + not_sent + lost = trace.

@@ -3,17 +3,16 @@
 use std::path::Path;
 
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Outcome, RunTime, Status};
+use ldplayer_core::{Outcome, RunTime};
 use serde::Serialize;
 
 use crate::analysis::{self, Analysis};
 use crate::error::ResultsError;
-use crate::keeper::Keeper;
 use crate::model::{RunReport, State, Telemetry};
 use crate::names::stand_out;
 use crate::numbers::counted;
 use crate::open::Evaluated;
-use crate::rows::RowWriter;
+use crate::row_folder::RowFolder;
 use crate::setup::{RunEnd, RunSetup};
 use crate::store::{Document, RunDir};
 use crate::warning::{Warning, WarningCode};
@@ -26,9 +25,9 @@ const SAVE_EVERY_NS: i64 = 2 * NS_PER_S;
 /// Writes a run directory. Used by one thread; see [`Recorder::record`].
 pub struct Recorder<S> {
     dir: RunDir,
-    shards: Vec<RowWriter>,
-    /// `None` once it has failed.
-    keeper: Option<Keeper>,
+    queries: RowFolder,
+    /// Of clients that react; made with the first row.
+    attempts: Option<RowFolder>,
     saved: RunTime,
     document: Document<S>,
     classes: Vec<String>,
@@ -61,11 +60,10 @@ impl<S: Serialize> Recorder<S> {
         };
         let document = Document::new(spec, report);
         dir.write(&document)?;
-        let keeper = Some(Keeper::start(&dir.queries())?);
         let classes = setup.classes;
-        let shards = (0..setup.workers).map(|shard| RowWriter::new(&dir.queries(), shard, &classes)).collect();
+        let queries = RowFolder::create(dir.queries(), &classes)?;
         let saved = RunTime(0);
-        Ok(Self { dir, shards, keeper, saved, document, classes, recorded: 0, lost: 0, broken: None })
+        Ok(Self { dir, queries, attempts: None, saved, document, classes, recorded: 0, lost: 0, broken: None })
     }
 
     /// Adds outcomes of one shard, in about the order in which they ended. Called from one thread, in batches of some thousands.
@@ -78,12 +76,22 @@ impl<S: Serialize> Recorder<S> {
             self.lost += count_queries(outcomes);
             return Ok(());
         }
-        while self.shards.len() <= shard {
-            self.shards.push(RowWriter::new(&self.dir.queries(), self.shards.len(), &self.classes));
-        }
         self.recorded += count_queries(outcomes);
-        let added = self.shards[shard].add(outcomes);
+        let added = self.add(shard, outcomes);
         self.noted(added)
+    }
+
+    fn add(&mut self, shard: usize, outcomes: &[Outcome]) -> Result<(), ResultsError> {
+        if outcomes.iter().all(|row| row.attempt.is_none()) {
+            return self.queries.add(shard, outcomes);
+        }
+        let (attempts, queries): (Vec<_>, Vec<_>) = outcomes.iter().cloned().partition(|row| row.attempt.is_some());
+        self.queries.add(shard, &queries)?;
+        let folder = match &mut self.attempts {
+            Some(folder) => folder,
+            None => self.attempts.insert(RowFolder::create(self.dir.attempts(), &self.classes)?),
+        };
+        folder.add(shard, &attempts)
     }
 
     /// Saves all rows, if it is time to; to be called once or more a second, whether rows come or not.
@@ -100,22 +108,18 @@ impl<S: Serialize> Recorder<S> {
     }
 
     fn save(&mut self, now: RunTime) -> Result<(), ResultsError> {
-        let Some(keeper) = &self.keeper else { return Ok(()) };
-        self.shards.iter_mut().try_for_each(|shard| shard.save(now, keeper))
+        self.folders().try_for_each(|folder| folder.save(now))
     }
 
-    /// Keeps the first error, and replaces it with its cause if that is known elsewhere.
+    fn folders(&mut self) -> impl Iterator<Item = &mut RowFolder> {
+        std::iter::once(&mut self.queries).chain(&mut self.attempts)
+    }
+
+    /// Keeps the first error.
     fn noted(&mut self, result: Result<(), ResultsError>) -> Result<(), ResultsError> {
-        let error = match (result, &mut self.keeper) {
-            (Ok(()), _) => return Ok(()),
-            (Err(ResultsError::KeeperEnded), keeper) => {
-                let ended = keeper.take().map_or(Ok(()), Keeper::end);
-                ended.err().unwrap_or(ResultsError::KeeperEnded)
-            }
-            (Err(error), _) => error,
-        };
-        self.broken.get_or_insert_with(|| error.to_string());
-        Err(error)
+        result.inspect_err(|error| {
+            self.broken.get_or_insert_with(|| error.to_string());
+        })
     }
 
     /// Ends the run: closes the files, reads the rows back for summary and verdict, writes `telemetry.parquet` and `run.json`.
@@ -149,9 +153,10 @@ impl<S: Serialize> Recorder<S> {
         let saved = if self.broken.is_none() { self.save(self.saved) } else { Ok(()) };
         // The error is kept in mind, and told with the rows that are lost.
         let _ = self.noted(saved);
-        let kept = self.keeper.take().map_or(Ok(()), Keeper::end);
-        let _ = self.noted(kept);
-        self.shards.iter_mut().for_each(RowWriter::give_up);
+        let closed: Vec<_> = self.folders().map(RowFolder::close).collect();
+        for result in closed {
+            let _ = self.noted(result);
+        }
     }
 
     /// What happened to rows on their way to the disk. `kept` is how many queries were read back.
@@ -166,7 +171,7 @@ impl<S: Serialize> Recorder<S> {
 }
 
 fn count_queries(outcomes: &[Outcome]) -> u64 {
-    outcomes.iter().filter(|outcome| Status::is_query(outcome.status)).count() as u64
+    outcomes.iter().filter(|row| row.status.is_query() && row.attempt.is_none()).count() as u64
 }
 
 impl RunEnd {

@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 pub const ROW_GROUP_ROWS: usize = 128 * 1024;
 
 /// The names of the columns, in their order.
-pub const NAMES: [&str; 33] = [
+pub const NAMES: [&str; 36] = [
     "index",
     "client",
     "client_port",
@@ -44,6 +44,9 @@ pub const NAMES: [&str; 33] = [
     "length_apart",
     "differs",
     "ede",
+    "attempts",
+    "gave_up",
+    "attempt",
 ];
 
 /// The columns in the order of the run directory's description.
@@ -86,6 +89,9 @@ pub fn schema() -> SchemaRef {
         some("length_apart", Boolean),
         maybe("differs", words(Int8)),
         maybe("ede", UInt16),
+        maybe("attempts", UInt16),
+        some("gave_up", Boolean),
+        maybe("attempt", UInt16),
     ]))
 }
 

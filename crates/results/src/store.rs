@@ -82,6 +82,11 @@ impl RunDir {
         self.root.join("queries")
     }
 
+    /// Where the rows of attempts are, of clients that react.
+    pub fn attempts(&self) -> PathBuf {
+        self.root.join("attempts")
+    }
+
     /// Figures sampled during the run.
     pub fn telemetry(&self) -> PathBuf {
         self.root.join("telemetry.parquet")
@@ -129,11 +134,15 @@ impl RunDir {
     /// Removes what a run has written, and nothing else.
     fn clear(&self) -> Result<(), ResultsError> {
         // Behind a link are files of somebody else.
-        output::refuse_link(&self.queries()).map_err(ResultsError::file(&self.queries()))?;
-        let (whole, parts) = self.row_files()?;
+        let mut rows = Vec::new();
+        for folder in [self.queries(), self.attempts()] {
+            output::refuse_link(&folder).map_err(ResultsError::file(&folder))?;
+            let (whole, parts) = row_files(&folder)?;
+            rows.extend(whole.into_iter().chain(parts));
+        }
         let fixed = [self.json(), self.page(), self.telemetry(), self.reserve()];
         let traces = [RESPONSES, DISAGREEMENTS, DISAGREEMENTS_NOW].map(|name| self.root.join(name));
-        for path in whole.into_iter().chain(parts).chain(fixed).chain(traces) {
+        for path in rows.into_iter().chain(fixed).chain(traces) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(ResultsError::file(&path)(error));
@@ -155,16 +164,12 @@ impl RunDir {
 
     /// The row files in the order of their names: whole ones, and those that were not finished.
     pub fn row_files(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>), ResultsError> {
-        let folder = self.queries();
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Default::default()),
-            Err(error) => return Err(ResultsError::file(&folder)(error)),
-        };
-        let mut paths: Vec<PathBuf> =
-            entries.flatten().map(|entry| entry.path()).filter(|path| is_row_file(path)).collect();
-        paths.sort();
-        Ok(paths.into_iter().partition(|path| path.extension().is_some_and(|extension| extension != PART)))
+        row_files(&self.queries())
+    }
+
+    /// The whole files of attempts in the order of their names.
+    pub fn attempt_files(&self) -> Result<Vec<PathBuf>, ResultsError> {
+        Ok(row_files(&self.attempts())?.0)
     }
 
     /// Writes `run.json` so that at any moment there is either the old one or the new one.
@@ -191,6 +196,18 @@ impl RunDir {
             false => Err(not_a_run(format!("run.json is `{}` version {}", head.format, head.version))),
         }
     }
+}
+
+fn row_files(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), ResultsError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Default::default()),
+        Err(error) => return Err(ResultsError::file(folder)(error)),
+    };
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_row_file(path)).collect();
+    paths.sort();
+    Ok(paths.into_iter().partition(|path| path.extension().is_some_and(|extension| extension != PART)))
 }
 
 /// Writes a file beside its place, then moves it there.

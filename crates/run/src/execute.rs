@@ -16,6 +16,7 @@ use ldplayer_replay::{Drain, Ended, LinkError, Monitor, RunStart, Targets};
 use ldplayer_report::metrics::{Latencies, Listener};
 use ldplayer_report::write_page;
 use ldplayer_results::{Document, Environment, RESPONSES, Recorded, Recorder, RunEnd, RunSetup, Warning};
+use ldplayer_trace::RecordedRetries;
 use ldplayer_workload::PlanFeed;
 use ldplayer_workload::mutate::RuleAccount;
 
@@ -321,7 +322,7 @@ fn finish(
         receive_drops: Some(warnings::own_drops(&ended)),
         strays_unlisted: warnings::strays_unlisted(&ended),
         link: link::used(&ended),
-        recorded: feed.as_ref().and_then(PlanFeed::recorded).map(recorded_answers),
+        recorded: feed.as_ref().and_then(|feed| recorded(feed, plan)),
         asked_again: again.asked,
         responses_kept: responses.map(|kept| kept.written),
         interrupted: is_interrupted,
@@ -349,9 +350,11 @@ fn finish(
     }
 }
 
-/// The recorded answers in the form of results.
-pub fn recorded_answers(found: &ldplayer_workload::Recorded) -> Recorded {
-    Recorded { rcodes: found.rcodes(), unanswered: found.unanswered() }
+/// What the trace has recorded for the queries of a run, in the form of results; `None` if it has no answers.
+pub fn recorded(feed: &PlanFeed, plan: &Plan) -> Option<Recorded> {
+    let found = feed.recorded()?;
+    let retries = (plan.feed.retries == RecordedRetries::Mark).then(|| found.retries());
+    Some(Recorded { rcodes: found.rcodes(), unanswered: found.unanswered(), retries })
 }
 
 /// Facts about the machine, and whether its cores were kept awake.

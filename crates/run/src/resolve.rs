@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 
+use ldplayer_core::client::ClientModel;
 use ldplayer_core::time::Span;
 use ldplayer_core::{Ignore, Policy, RunTime, Transport};
 use ldplayer_net::pace::Precision;
@@ -10,7 +11,7 @@ use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::{limits, netns, pin};
 use ldplayer_replay::{NetworkPath, Reference, Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
-use ldplayer_trace::{Input, OpenOptions};
+use ldplayer_trace::{Input, OpenOptions, RecordedRetries};
 use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
 
 use crate::error::RunError;
@@ -60,6 +61,7 @@ impl Plan {
         let (given, mut resolved) = addresses("--server", &spec.server)?;
         let targets = targets(spec, &given)?;
         let classes = spec.classes();
+        check_clients(spec, classes)?;
         let reference = reference(spec, &mut resolved)?;
         let settings = settings(spec, targets, reference.as_ref(), classes)?;
         let ignore = Ignore::of(&spec.compare_ignore);
@@ -133,6 +135,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
             max_input: spec.max_input,
             ..OpenOptions::default()
         },
+        retries: recorded_retries(spec, classes),
         rules: spec.rules.clone(),
         plan: PlanOptions {
             timing: spec.timing(),
@@ -147,6 +150,31 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
         compare: spec.compare_answers == Some(Server::Recorded),
         seed: spec.seed,
     }
+}
+
+/// What becomes of recorded retries: clients that react make their own.
+fn recorded_retries(spec: &RunSpec, classes: &[ClientClass]) -> RecordedRetries {
+    let default = if reacts(spec, classes) { RecordedRetries::Drop } else { RecordedRetries::Keep };
+    spec.recorded_retries.unwrap_or(default)
+}
+
+/// Whether clients of any class ask more than once.
+pub fn reacts(spec: &RunSpec, classes: &[ClientClass]) -> bool {
+    let base = spec.policy.over(Policy::default());
+    let policies = classes::policies(classes, base);
+    policies.iter().chain(policies.is_empty().then_some(&base)).any(|policy| policy.client != ClientModel::Open)
+}
+
+/// Refuses what has one answer for each query where clients may get several.
+fn check_clients(spec: &RunSpec, classes: &[ClientClass]) -> Result<(), RunError> {
+    let asks_two = spec.compare_answers.as_ref().is_some_and(|with| *with != Server::Recorded);
+    let option = match (spec.keep_responses, asks_two) {
+        (true, _) => "--keep-responses",
+        (_, true) => "--compare-answers with another server",
+        _ => return Ok(()),
+    };
+    let refused = || RunError::Spec(format!("--client: clients that ask several times do not go with {option}"));
+    if reacts(spec, classes) { Err(refused()) } else { Ok(()) }
 }
 
 /// The reference server. The ports given for encrypted DNS apply to it as well.

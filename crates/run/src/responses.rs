@@ -203,6 +203,7 @@ mod tests {
             query: Some(vec![0; 17].into()),
             response: None,
             response_delay: None,
+            retry_of: None,
         }
     }
 

@@ -14,10 +14,10 @@ use ldplayer_workload::{PlanFeed, Timing, WorkloadError};
 use crate::again::Disagreements;
 use crate::embed::embed;
 use crate::error::RunError;
-use crate::execute::{recorded_answers, sampled};
+use crate::execute::{recorded, sampled};
 use crate::keys::RunSpec;
 use crate::path::interface;
-use crate::resolve::Plan;
+use crate::resolve::{Plan, reacts};
 use crate::responses::join;
 use crate::watch::{Observer, ServerWatch, watch_on};
 use crate::{classes, describe, metrics, permission, questions, warnings};
@@ -52,6 +52,10 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
     }
     let trace = spec.trace.clone();
     let spec = embed(spec)?;
+    if reacts(&spec, spec.classes()) {
+        let what = "--client: clients that ask several times are played by one host only: give no --agents";
+        return Err(RunError::Spec(what.to_owned()));
+    }
     let plan = Plan::resolve(&spec)?;
     let public = permission::of_all(&spec, &plan)?;
     let sampled = sampled(&spec, &plan, None)?;
@@ -127,7 +131,7 @@ impl Whole {
         RunEnd {
             started,
             receive_drops: Some(0),
-            recorded: self.feed.recorded().map(recorded_answers),
+            recorded: recorded(&self.feed, &self.plan),
             trace_queries: queries,
             class_clients: classes::counts(self.plan.classes(), self.feed.classes()),
             warnings: out_of_order.into_iter().chain(nothing_compared).collect(),

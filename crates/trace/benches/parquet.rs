@@ -33,6 +33,7 @@ fn transaction(row: u64) -> Transaction {
         query: Some(Bytes::from(wire)),
         response: None,
         response_delay: None,
+        retry_of: None,
     }
 }
 

@@ -375,6 +375,7 @@ mod tests {
             query: Some(Composer::default().compose(&Columns { question, flags: flag::RD, edns }, 1)),
             response: response.map(Bytes::from_static),
             response_delay: None,
+            retry_of: None,
         }
     }
 

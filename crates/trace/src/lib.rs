@@ -67,8 +67,8 @@ pub use hint::why_nothing;
 pub use inspect::{Families, Inspector, Summary};
 pub use ldplayer_core::damage::{Damage, Place, Tally};
 pub use record::Recording;
-pub use retries::{Retries, Retry, RetryCounts};
-pub use sink::{Format, Sink, UnknownFormat, Written, create, create_numbered};
+pub use retries::{RecordedRetries, Retries, Retry, RetryCounts, RetryFilter};
+pub use sink::{Format, Sink, UnknownFormat, Written, create, create_marked, create_numbered};
 pub use source::{
     DNS_PORT, Expansion, Input, OpenOptions, Role, Source, TextFormat, UnknownRole, open, open_numbered, unknown_server,
 };

@@ -299,7 +299,18 @@ impl Waiting {
 
 fn transaction(seen: &Seen<'_>, client: SocketAddr, server: SocketAddr) -> Transaction {
     let Seen { time, transport, stream, .. } = *seen;
-    Transaction { index: 0, time, client, server, transport, stream, query: None, response: None, response_delay: None }
+    Transaction {
+        index: 0,
+        time,
+        client,
+        server,
+        transport,
+        stream,
+        query: None,
+        response: None,
+        response_delay: None,
+        retry_of: None,
+    }
 }
 
 fn size(transaction: &Transaction) -> usize {

@@ -1,13 +1,17 @@
 //! Retries in a recording: queries that a client sent again because an earlier one had no answer yet, or a bad one.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Message, TraceTime, Transaction, compare};
 use serde::Serialize;
+
+use crate::{Source, Tally, TraceError};
 
 /// A query that comes so long after the last one for the same is a new lookup, also if that had no answer.
 const HORIZON: i64 = 30 * NS_PER_S;
@@ -20,6 +24,8 @@ const PARALLEL: i64 = 20_000_000;
 const NEXT_SERVER: i64 = 100_000_000;
 /// Lookups that are open at the same time at most; of more, the oldest are forgotten.
 const MOST_OPEN: usize = 1 << 20;
+/// What retries that are left out are called among what was skipped.
+const DROPPED: &str = "recorded_retry";
 /// SERVFAIL, NOTIMP, REFUSED (RFC 1035 §4.1.1): stubs ask the next server.
 const FAILURES: [u16; 3] = [2, 4, 5];
 
@@ -39,11 +45,13 @@ pub struct Retry {
 /// Finds retries in a trace that is in the order of time, in bounded memory.
 ///
 /// A lookup is a client's address with the name, in whatever case, the type and the class that it asks for. Port and ID may be the same or not.
+/// Before the first response of the trace there are none: where no responses are recorded, nobody knows which queries had no answer.
 #[derive(Debug, Default)]
 pub struct Retries {
     open: HashMap<Key, Lookup, FixedState>,
     /// Lookups by the time of their last query, to be forgotten.
     order: VecDeque<(TraceTime, Key)>,
+    has_responses: bool,
 }
 
 /// A client and a hash of what it asks for.
@@ -64,6 +72,8 @@ struct Lookup {
 impl Retries {
     /// What a query is a retry of; `None` of the first query of a lookup, and of a response alone. Rows are numbered by the caller.
     pub fn see(&mut self, row: &Transaction, number: u64) -> Option<Retry> {
+        let had_responses = self.has_responses;
+        self.has_responses |= row.response.is_some();
         let query = row.query.as_deref().and_then(Message::new)?;
         query.question()?;
         self.forget(row.time);
@@ -87,7 +97,7 @@ impl Retries {
             None if before.is_parallel(&this) => before.answered = first_of(before.answered, this.answered),
             None => *before = this,
         }
-        retry
+        retry.filter(|_| had_responses)
     }
 
     /// Forgets lookups whose last query is long past, and the oldest of too many.
@@ -132,6 +142,98 @@ impl Lookup {
         // A failure is past when another server is asked.
         let before = self.answered.filter(|(at, is_failure)| !(*is_failure && *at <= next.last));
         *self = Self { first: self.first, answered: first_of(before, next.answered), ..*next };
+    }
+}
+
+/// What becomes of the retries that a trace has recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecordedRetries {
+    /// They are queries as any other.
+    #[default]
+    Keep,
+    /// They are left out: clients that react make their own.
+    Drop,
+    /// They are kept, and marked by [`Transaction::retry_of`].
+    Mark,
+}
+
+/// A word that is no treatment of retries.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is nothing to do with recorded retries: use keep, drop or mark")]
+pub struct UnknownTreatment(String);
+
+impl RecordedRetries {
+    const ALL: [(Self, &str); 3] = [(Self::Keep, "keep"), (Self::Drop, "drop"), (Self::Mark, "mark")];
+}
+
+impl FromStr for RecordedRetries {
+    type Err = UnknownTreatment;
+
+    fn from_str(word: &str) -> Result<Self, UnknownTreatment> {
+        let known = Self::ALL.iter().find(|(_, name)| *name == word);
+        known.map(|(treatment, _)| *treatment).ok_or_else(|| UnknownTreatment(word.to_owned()))
+    }
+}
+
+impl fmt::Display for RecordedRetries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Self::ALL[*self as usize].1)
+    }
+}
+
+/// A source without retries, or with marked ones. Rows must have been numbered.
+pub struct RetryFilter {
+    inner: Box<dyn Source>,
+    retries: Retries,
+    drops: bool,
+    /// How many were left out.
+    dropped: u64,
+    /// What was read, once all is.
+    tally: Option<Tally>,
+}
+
+impl RetryFilter {
+    /// Does this to the retries of `inner`.
+    pub fn over(inner: Box<dyn Source>, treatment: RecordedRetries) -> Box<dyn Source> {
+        match treatment {
+            RecordedRetries::Keep => inner,
+            RecordedRetries::Drop | RecordedRetries::Mark => {
+                let drops = treatment == RecordedRetries::Drop;
+                Box::new(Self { inner, retries: Retries::default(), drops, dropped: 0, tally: None })
+            }
+        }
+    }
+}
+
+impl Source for RetryFilter {
+    fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+        let begin = batch.len();
+        let more = self.inner.read(batch);
+        for row in &mut batch[begin..] {
+            row.retry_of = self.retries.see(row, row.index).map(|retry| retry.of);
+        }
+        if self.drops {
+            let (before, mut at) = (batch.len(), 0);
+            batch.retain(|row| {
+                at += 1;
+                at <= begin || row.retry_of.is_none()
+            });
+            self.dropped += (before - batch.len()) as u64;
+        }
+        if matches!(more, Ok(false)) && self.dropped > 0 {
+            let mut tally = self.inner.tally().clone();
+            *tally.skipped.entry(DROPPED.into()).or_default() += self.dropped;
+            self.tally = Some(tally);
+        }
+        more
+    }
+
+    fn tally(&self) -> &Tally {
+        self.tally.as_ref().unwrap_or_else(|| self.inner.tally())
+    }
+
+    fn is_list(&self) -> bool {
+        self.inner.is_list()
     }
 }
 
@@ -230,12 +332,13 @@ mod tests {
             query: Some(query.into()),
             response,
             response_delay: asked.answer.map(|(after, _)| after * 1_000_000),
+            retry_of: None,
         }
     }
 
     /// What each of these queries is: `-` for a first one, or the row that it is a retry of, with `x` if it crossed and `f` for another server.
     fn found(all: &[Asked]) -> String {
-        let mut retries = Retries::default();
+        let mut retries = Retries { has_responses: true, ..Retries::default() };
         let word = |(number, asked): (usize, &Asked)| match retries.see(&row(asked), number as u64) {
             None => "-".to_owned(),
             Some(retry) => {
@@ -287,6 +390,50 @@ mod tests {
         assert_eq!(found(&[at_once, next(2, 2)]), "- 0f");
         let answered = Asked { answer: Some((20, 0)), ..FIRST };
         assert_eq!(found(&[answered, next(21, 2)]), "- -");
+    }
+
+    #[test]
+    fn a_trace_without_responses_tells_no_retries() {
+        let mut retries = Retries::default();
+        let mut is_retry = |asked: &Asked| retries.see(&row(asked), 0).is_some();
+        assert!(![0, 1_000, 5_000].map(|at_ms| is_retry(&Asked { at_ms, ..FIRST })).contains(&true));
+        let other = Asked { at_ms: 6_000, name: "other.example", answer: Some((1, 0)), ..FIRST };
+        assert!(!is_retry(&other));
+        assert!(is_retry(&Asked { at_ms: 7_000, ..FIRST }), "this one has no answer");
+    }
+
+    #[test]
+    fn retries_are_dropped_or_marked() {
+        struct Rows(Vec<Transaction>, Tally);
+        impl Source for Rows {
+            fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
+                batch.append(&mut self.0);
+                Ok(false)
+            }
+
+            fn tally(&self) -> &Tally {
+                &self.1
+            }
+        }
+        let asked = [
+            Asked { name: "other.example", answer: Some((1, 0)), ..FIRST },
+            FIRST,
+            Asked { at_ms: 5_000, ..FIRST },
+            Asked { at_ms: 6_000, name: "third.example", ..FIRST },
+        ];
+        let numbered = || (10..).zip(&asked).map(|(index, asked)| Transaction { index, ..row(asked) }).collect();
+        let after = |treatment: RecordedRetries| {
+            let mut batch = vec![row(&FIRST)];
+            RetryFilter::over(Box::new(Rows(numbered(), Tally::default())), treatment).read(&mut batch).unwrap();
+            batch.iter().map(|row| (row.index, row.retry_of)).collect::<Vec<_>>()
+        };
+        let all = |mark| vec![(0, None), (10, None), (11, None), (12, mark), (13, None)];
+        assert_eq!(after(RecordedRetries::Keep), all(None));
+        assert_eq!(after(RecordedRetries::Mark), all(Some(11)));
+        assert_eq!(after(RecordedRetries::Drop), [(0, None), (10, None), (11, None), (13, None)]);
+        for treatment in [RecordedRetries::Keep, RecordedRetries::Drop, RecordedRetries::Mark] {
+            assert_eq!(treatment.to_string().parse(), Ok(treatment));
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use ldplayer_core::{Message, Transaction};
 use self::lines::LineSink;
 use crate::TraceError;
 
+use self::parquet::Extra;
 #[cfg(test)]
 pub(crate) use self::parquet::schema as parquet_schema;
 
@@ -96,9 +97,7 @@ type Row = (Format, &'static str, &'static [&'static str], fn(Output) -> Result<
 
 impl Format {
     const ALL: [Row; 4] = [
-        (Self::Parquet, "parquet", &["parquet", "pq"], |output| {
-            Ok(Box::new(parquet::ParquetSink::new(output, false)?))
-        }),
+        (Self::Parquet, "parquet", &["parquet", "pq"], |output| Ok(Box::new(parquet::ParquetSink::new(output, None)?))),
         (Self::Tsv, "tsv", &["tsv"], |output| Ok(Box::new(LineSink::new(output, tsv::head(), tsv::write_line)))),
         (Self::Pcap, "pcap", &["pcap"], |output| Ok(Box::new(pcap::PcapSink::new(output)?))),
         (Self::Dnsperf, "dnsperf", &["txt", "dnsperf"], |output| {
@@ -148,7 +147,24 @@ pub fn create(path: &Path, format: Format, force: bool) -> Result<Box<dyn Sink>,
 /// # Errors
 /// As for [`create`].
 pub fn create_numbered(path: &Path, force: bool) -> Result<Box<dyn Sink>, TraceError> {
-    Ok(Box::new(parquet::ParquetSink::new(Output::create(path, force)?, true)?))
+    Ok(Box::new(parquet::ParquetSink::new(Output::create(path, force)?, Some(Extra::Index))?))
+}
+
+/// As [`create`], with one more column, `retry_of`: the [`Transaction::retry_of`] of each row. Readers of traces do not look at it.
+///
+/// # Errors
+/// As for [`create`]; or the format cannot hold it.
+pub fn create_marked(path: &Path, format: Format, force: bool) -> Result<Box<dyn Sink>, TraceError> {
+    match format {
+        Format::Parquet => Ok(Box::new(parquet::ParquetSink::new(Output::create(path, force)?, Some(Extra::RetryOf))?)),
+        Format::Tsv => {
+            let output = Output::create(path, force)?;
+            Ok(Box::new(LineSink::new(output, tsv::marked_head(), tsv::write_marked_line)))
+        }
+        Format::Pcap | Format::Dnsperf => {
+            Err(cannot_write(path, &format!("{format} has no column for retries"), "write .parquet or .tsv"))
+        }
+    }
 }
 
 /// A file under a temporary name until it is complete; deleted if it is dropped before.

@@ -65,6 +65,7 @@ fn transactions(rows: &[Row]) -> Vec<Transaction> {
             query: (parts != Parts::Response).then(|| message(at as u16, false, 0)),
             response: (parts != Parts::Query).then(|| message(at as u16, true, length)),
             response_delay: (parts == Parts::Both).then_some(delay),
+            retry_of: None,
         }
     };
     rows.iter().enumerate().map(transaction).collect()

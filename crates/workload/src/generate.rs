@@ -154,6 +154,7 @@ impl Generator {
             query: Some(query),
             response: None,
             response_delay: None,
+            retry_of: None,
         })
     }
 }

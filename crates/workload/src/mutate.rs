@@ -180,8 +180,9 @@ impl Mutator {
         let (response, response_delay) =
             if is_other_question { (None, None) } else { (row.response, row.response_delay) };
         let time = TraceTime(time);
-        let index = row.index;
-        let changed = Transaction { index, time, client, server, transport, stream, query, response, response_delay };
+        let (index, retry_of) = (row.index, row.retry_of);
+        let changed =
+            Transaction { index, time, client, server, transport, stream, query, response, response_delay, retry_of };
         self.give(changed, copies, out);
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use ldplayer_trace::{Input, OpenOptions, Source, TraceError, open};
+use ldplayer_trace::{Input, OpenOptions, RecordedRetries, RetryFilter, Source, TraceError, open};
 use serde::{Deserialize, Serialize};
 
 use crate::mutate::{Overlay, OverlayError, Rules};
@@ -130,12 +130,17 @@ fn parse(rules: &RulesFile) -> Result<Rules, WorkloadError> {
     Rules::parse(&rules.text()?).map_err(|source| WorkloadError::Rules { path: rules.file.clone(), source })
 }
 
-/// Opens the inputs and numbers their rows; if the rules have a `[population]`, overlays slices of them.
+/// Opens the inputs, numbers their rows and does so to recorded retries; if the rules have a `[population]`, overlays slices of them.
 ///
 /// # Errors
 /// An input cannot be opened; or slices are requested of an input that is too short or can be read only once.
-pub fn open_source(inputs: &[Input], options: &OpenOptions, rules: &Rules) -> Result<Box<dyn Source>, WorkloadError> {
-    let reopen = || Ok(Box::new(Numbered::new(open(inputs, options)?)) as Box<dyn Source>);
+pub fn open_source(
+    inputs: &[Input],
+    options: &OpenOptions,
+    retries: RecordedRetries,
+    rules: &Rules,
+) -> Result<Box<dyn Source>, WorkloadError> {
+    let reopen = || Ok(RetryFilter::over(Box::new(Numbered::new(open(inputs, options)?)), retries));
     let Some(population) = rules.population else { return Ok(reopen()?) };
     if !inputs.iter().all(|input| matches!(input, Input::File(_))) {
         return Err(WorkloadError::ReadOnce);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use ldplayer_trace::{Input, OpenOptions};
+use ldplayer_trace::{Input, OpenOptions, RecordedRetries};
 
 use crate::open::RulesFile;
 use crate::{ClientClass, PlanOptions, Timing};
@@ -16,6 +16,8 @@ pub struct FeedOptions {
     pub inputs: Vec<Input>,
     /// How it is read.
     pub open: OpenOptions,
+    /// What becomes of its retries.
+    pub retries: RecordedRetries,
     /// Files of rules that change it, one after the other.
     pub rules: Vec<RulesFile>,
     /// Number of passes; `None` for one, or for a list of queries with a time limit as many as fit.
@@ -36,6 +38,7 @@ impl FeedOptions {
         Self {
             inputs,
             open: OpenOptions::default(),
+            retries: RecordedRetries::default(),
             rules: Vec::new(),
             passes: None,
             plan: PlanOptions::default(),

@@ -64,7 +64,7 @@ impl Pass {
 
 fn open(options: &FeedOptions) -> Result<Mutated, WorkloadError> {
     let rules = read_rules(&options.rules, &[])?;
-    let inner = open_source(&options.inputs, &options.open, &rules)?;
+    let inner = open_source(&options.inputs, &options.open, options.retries, &rules)?;
     let seed = rules.seed.unwrap_or(options.seed);
     Ok(Mutated::new(inner, Mutator::new(rules, seed, 0)))
 }
@@ -176,6 +176,7 @@ impl Source for Looped {
             self.pass.see(transaction);
             transaction.time = TraceTime(transaction.time.0.saturating_add(self.shift));
             transaction.index += self.rows;
+            transaction.retry_of = transaction.retry_of.map(|first| first + self.rows);
         }
         self.deal(&mut batch[begin..]);
         if more { Ok(true) } else { self.turn() }

@@ -116,6 +116,7 @@ mod tests {
             query: Some(Bytes::from_static(b"query")),
             response: None,
             response_delay: None,
+            retry_of: None,
         }
     }
 

@@ -14,11 +14,13 @@ pub struct Recorded {
     common: [u64; COMMON],
     others: BTreeMap<u16, u64>,
     unanswered: u64,
+    retries: u64,
 }
 
 impl Recorded {
     /// Counts the answer of a planned query.
     pub(crate) fn count(&mut self, transaction: &Transaction) {
+        self.retries += u64::from(transaction.retry_of.is_some());
         match transaction.response.as_deref().and_then(Message::new) {
             None => self.unanswered += 1,
             Some(response) => {
@@ -40,6 +42,11 @@ impl Recorded {
     /// Queries without a recorded response.
     pub const fn unanswered(&self) -> u64 {
         self.unanswered
+    }
+
+    /// Queries that are marked as retries.
+    pub const fn retries(&self) -> u64 {
+        self.retries
     }
 
     /// Whether there are any answers: a trace of queries alone says nothing about the server.

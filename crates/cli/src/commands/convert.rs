@@ -9,7 +9,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ldplayer_core::Transaction;
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::{INTERRUPTED, Signals};
-use ldplayer_trace::{Damage, Format, Inspector, Sink, Source, Tally, TraceError, Written, create, open};
+use ldplayer_trace::{
+    Damage, Format, Inspector, RecordedRetries, Sink, Source, Tally, TraceError, Written, create, create_marked,
+};
+use ldplayer_workload::mutate::Rules;
+use ldplayer_workload::open_source;
 
 use super::inspect::no_transaction;
 use super::reading::{Reading, is_live};
@@ -45,6 +49,9 @@ pub struct Args {
     /// Output format, if not by the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
+    /// What becomes of the retries in the input: keep, drop, or mark in a column `retry_of`
+    #[arg(long, value_name = "keep|drop|mark", default_value_t, hide_default_value = true, hide_short_help = true)]
+    recorded_retries: RecordedRetries,
     #[command(flatten)]
     reading: Reading,
     /// Replace the output file if it exists
@@ -56,9 +63,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let format = format_of(&args.output, args.to)?;
     let (inputs, options) = args.reading.of(&args.inputs);
-    let mut source = open(&inputs, &options)?;
+    let mut source = open_source(&inputs, &options, args.recorded_retries, &Rules::default())?;
     let signals = catch(!is_live(&inputs))?;
-    let sink = create(&args.output, format, args.force)?;
+    let sink = create_for(args.recorded_retries, &args.output, format, args.force)?;
     let (count, sink) = copy(&mut *source, sink, signals.as_ref())?;
     if count == 0 {
         return Err(no_transaction(&args.inputs, &Inspector::default().summary(source.tally())).into());
@@ -75,6 +82,17 @@ pub(super) fn format_of(output: &Path, asked: Option<Format>) -> Result<Format, 
         None if output.as_os_str() == "-" => Ok(Format::Tsv),
         None => Ok(Format::of_path(output)?),
     }
+}
+
+/// Opens an output, with a column for retries where they are marked.
+pub(super) fn create_for(
+    retries: RecordedRetries,
+    output: &Path,
+    format: Format,
+    force: bool,
+) -> Result<Box<dyn Sink>, TraceError> {
+    let open = if retries == RecordedRetries::Mark { create_marked } else { create };
+    open(output, format, force)
 }
 
 /// Writes all that a source yields, and says how many transactions that were. Reading and writing each have a thread. What was

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use ldplayer_core::text::counted;
-use ldplayer_trace::{Format, Inspector, Source, create, open};
+use ldplayer_trace::{Format, Inspector, RecordedRetries, Source, open};
 use ldplayer_workload::mutate::{Mutated, Mutator, Pairing, RuleAccount, compare};
 use ldplayer_workload::{RulesFile, open_source, read_rules};
 
-use super::convert::{account, catch, copy, format_of};
+use super::convert::{account, catch, copy, create_for, format_of};
 use super::inspect::no_transaction;
 use crate::commands::reading::{Reading, is_live};
 use crate::failure::Failure;
@@ -65,6 +65,9 @@ pub struct Args {
     /// Output format, if not by the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
+    /// What becomes of the retries in the input, before any rule: keep, drop, or mark in a column `retry_of`
+    #[arg(long, value_name = "keep|drop|mark", default_value_t, hide_default_value = true, hide_short_help = true)]
+    recorded_retries: RecordedRetries,
     #[command(flatten)]
     reading: Reading,
     /// Replace the output file if it exists
@@ -84,14 +87,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let seed = args.seed.or(rules.seed).unwrap_or(DEFAULT_SEED);
     let (inputs, options) = args.reading.of(&args.inputs);
-    let source = open_source(&inputs, &options, &rules)?;
+    let source = open_source(&inputs, &options, args.recorded_retries, &rules)?;
     let mutator = Mutator::new(rules, seed, if args.explain { SHOWN } else { 0 });
     let mut source = Mutated::new(source, mutator);
     match &args.output {
         Some(output) => {
             let format = format_of(output, args.to)?;
             let signals = catch(!is_live(&inputs))?;
-            let sink = create(output, format, args.force)?;
+            let sink = create_for(args.recorded_retries, output, format, args.force)?;
             let (_, sink) = copy(&mut source, sink, signals.as_ref())?;
             refuse_nothing(args, &source)?;
             account(format, source.tally(), &sink.finish()?);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{MAX_PADDING, QUERY_BLOCK};
+use crate::client::{self, BadClient, ClientModel};
 use crate::time::Span;
 
 /// What a key allows.
@@ -27,6 +28,8 @@ pub enum ValueKind {
     TlsVersion,
     /// `on`, `off` or octets.
     Padding,
+    /// A model of clients.
+    Client,
 }
 
 /// The value of a key.
@@ -42,6 +45,8 @@ pub enum Value {
     TlsVersion(TlsVersion),
     /// Block size in octets; 0 for none.
     Padding(u16),
+    /// A model of clients.
+    Client(ClientModel),
 }
 
 /// A text that is no value of its key: what may be written instead.
@@ -98,6 +103,11 @@ impl ValueKind {
             Self::Switch => switch(text).map(Value::Switch),
             Self::TlsVersion => return text.parse().map(Value::TlsVersion),
             Self::Padding => padding(text).map(Value::Padding),
+            Self::Client => {
+                let refused =
+                    |error: BadClient| BadValue { text: text.to_owned(), wanted: format!("a client: {error}") };
+                return text.parse().map(Value::Client).map_err(refused);
+            }
         };
         value.ok_or_else(|| self.refuse(text))
     }
@@ -120,6 +130,7 @@ impl ValueKind {
             Self::Switch => "on|off",
             Self::TlsVersion => "1.2|1.3",
             Self::Padding => "on|off|N",
+            Self::Client => "MODEL",
         }
     }
 
@@ -158,6 +169,7 @@ impl fmt::Display for ValueKind {
             Self::Switch => f.write_str("on or off"),
             Self::TlsVersion => f.write_str("a TLS version: use 1.2 or 1.3"),
             Self::Padding => write!(f, "on, off or a whole number from 0 to {MAX_PADDING}"),
+            Self::Client => write!(f, "a client: use {}", client::known()),
         }
     }
 }
@@ -173,6 +185,7 @@ impl fmt::Display for Value {
             Self::TlsVersion(version) => f.write_str(version.as_str()),
             Self::Padding(0) => f.write_str("off"),
             Self::Padding(octets) => octets.fmt(f),
+            Self::Client(model) => model.fmt(f),
         }
     }
 }
@@ -198,7 +211,7 @@ macro_rules! field {
     )*};
 }
 
-field!(i64 => Span, u32 => Count, bool => Switch, TlsVersion => TlsVersion, u16 => Padding);
+field!(i64 => Span, u32 => Count, bool => Switch, TlsVersion => TlsVersion, u16 => Padding, ClientModel => Client);
 
 #[cfg(test)]
 mod tests {

@@ -275,6 +275,7 @@ mod tests {
             query: Some(query.into()),
             response,
             response_delay: None,
+            retry_of: None,
         }
     }
 

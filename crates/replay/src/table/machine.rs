@@ -81,7 +81,7 @@ pub trait Machine: Sized {
     /// Takes a query that is due.
     fn handle_query(&mut self, now: RunTime, query: Query, route: Route) {
         let table = self.table_mut();
-        table.counts.taken += u64::from(!query.expected.is_reference());
+        table.counts.taken += u64::from(query.expected.is_counted());
         if !(HEADER..=usize::from(u16::MAX)).contains(&query.wire.len()) {
             let row = Outcome::not_sent(&query, Reason::BadMessage);
             return table.finish_judged(row, &query.wire, &query.expected, None);

@@ -7,6 +7,7 @@ use super::clock::RunClock;
 use super::network::Network;
 use super::pairs::{Pairs, Reference, ReferenceCounts};
 use super::transports::Transports;
+use crate::lookups::{Ask, Lookups};
 use crate::route::{Route, Router};
 use crate::settings::Settings;
 
@@ -45,13 +46,35 @@ impl Clients {
         Self { clock, router: router(&settings.targets, settings.ports()), pairs, slow_opens: 0 }
     }
 
-    /// Hands a query to its machine, and the same one for the reference server if there is one.
+    /// Hands a query to its machine, and the same one for the reference server if there is one. A client that reacts looks it up.
     pub fn ask(&mut self, now: RunTime, query: Query, network: &mut Network, transports: &mut Transports) {
-        match (self.route(&query, network), &mut self.pairs) {
+        if let Some(lookups) = transports.lookups.as_mut().filter(|lookups| lookups.is_for(&query)) {
+            let servers = self.router.servers(&query);
+            lookups.handle_query(now, query, servers);
+            self.react(now, network, transports);
+            return;
+        }
+        match (self.route(&query, None, network), &mut self.pairs) {
             (Ok(route), Some(pairs)) => pairs.ask(now, query, route, transports),
             (Ok(route), None) => transports.handle_query(now, query, route),
             (Err(reason), _) => transports.handle_unroutable(&query, reason),
         }
+    }
+
+    /// Sends the attempts of clients that react. Returns their number.
+    pub fn react(&mut self, now: RunTime, network: &mut Network, transports: &mut Transports) -> usize {
+        transports.tell_lookups(now);
+        let mut sent = 0;
+        while let Some(Ask { query, server }) = transports.lookups.as_mut().and_then(Lookups::poll_ask) {
+            match self.route(&query, Some(server), network) {
+                Ok(route) => transports.handle_query(now, query, route),
+                Err(reason) => transports.handle_unroutable(&query, reason),
+            }
+            // What cannot be sent has ended already, and may have the client ask another server.
+            transports.tell_lookups(now);
+            sent += 1;
+        }
+        sent
     }
 
     /// Makes rows of the pairs that have ended.
@@ -71,9 +94,9 @@ impl Clients {
         self.router.shared()
     }
 
-    /// The route of a query. A client whose socket cannot be opened, for want of ports or descriptors, shares the socket of another client.
-    fn route(&mut self, query: &Query, network: &mut Network) -> Result<Route, Reason> {
-        let route = self.router.route(query)?;
+    /// The route of a query, to the server at a place of the client's list, or to the one that the client keeps. A client whose socket cannot be opened, for want of ports or descriptors, shares the socket of another client.
+    fn route(&mut self, query: &Query, server: Option<usize>, network: &mut Network) -> Result<Route, Reason> {
+        let route = self.router.route_to(query, server)?;
         if !self.router.is_new() {
             return Ok(route);
         }

@@ -9,6 +9,7 @@ use ldplayer_core::{Outcome, Query, Reason, RunTime, Transport};
 use super::Extras;
 use crate::connections::{ALPN_DOT, Connections, Doh, TlsClient};
 use crate::counts::Counts;
+use crate::lookups::Lookups;
 use crate::quic::{ALPN_DOQ, Doh3, Quic, QuicTls};
 use crate::response_sink::{KeptResponses, ResponseSink};
 use crate::route::{Route, Sources};
@@ -30,6 +31,8 @@ pub struct Transports {
     pub connections: Connections,
     /// QUIC-based transports.
     pub quic: Quic,
+    /// Lookups of clients that react, if there are any.
+    pub lookups: Option<Lookups>,
 }
 
 impl Transports {
@@ -43,10 +46,11 @@ impl Transports {
             udp: if stamps_udp { udp.with_send_stamps() } else { udp },
             connections: connections(shard, settings)?,
             quic: quic(shard, settings)?,
+            lookups: Lookups::new(policies(settings), &extras.ignore),
         };
         for sink in transports.response_sinks() {
             let kept = extras.responses.is_some().then(KeptResponses::default);
-            *sink = ResponseSink { ignore: Arc::clone(&extras.ignore), kept, halves: Vec::new() };
+            *sink = ResponseSink { ignore: Arc::clone(&extras.ignore), kept, ..ResponseSink::default() };
         }
         Ok(transports)
     }
@@ -70,6 +74,18 @@ impl Transports {
         self.udp.handle_timeout(now);
         self.connections.handle_timeout(now);
         self.quic.handle_timeout(now);
+        self.tell_lookups(now);
+        self.lookups.iter_mut().for_each(|lookups| lookups.handle_timeout(now));
+    }
+
+    /// Tells lookups what became of their attempts.
+    pub fn tell_lookups(&mut self, now: RunTime) {
+        let Some(mut lookups) = self.lookups.take() else { return };
+        for sink in self.response_sinks() {
+            sink.attempts.drain(..).for_each(|event| lookups.handle_event(now, event));
+        }
+        self.udp.outcomes().append(lookups.outcomes());
+        self.lookups = Some(lookups);
     }
 
     /// Ends everything in flight, for an interrupted run.
@@ -77,11 +93,14 @@ impl Transports {
         self.udp.handle_interrupt();
         self.connections.handle_interrupt(now);
         self.quic.handle_interrupt(now);
+        self.tell_lookups(now);
+        self.lookups.iter_mut().for_each(Lookups::handle_interrupt);
     }
 
     /// When [`Self::handle_timeout`] must be called next.
     pub fn poll_timeout(&self) -> Option<RunTime> {
-        let timeouts = [self.udp.poll_timeout(), self.connections.poll_timeout(), self.quic.poll_timeout()];
+        let lookups = self.lookups.as_ref().and_then(Lookups::poll_timeout);
+        let timeouts = [self.udp.poll_timeout(), self.connections.poll_timeout(), self.quic.poll_timeout(), lookups];
         timeouts.into_iter().flatten().min()
     }
 
@@ -92,9 +111,10 @@ impl Transports {
         }
     }
 
-    /// Queries in flight, over all transports.
+    /// Queries in flight, over all transports, and lookups that have not ended.
     pub fn outstanding(&self) -> usize {
-        self.udp.outstanding() + self.connections.outstanding() + self.quic.outstanding()
+        let lookups = self.lookups.as_ref().map_or(0, Lookups::open);
+        self.udp.outstanding() + self.connections.outstanding() + self.quic.outstanding() + lookups
     }
 
     /// Whether arrivals must be read as soon as possible: a connection is being established, or expects several answers,
@@ -106,7 +126,8 @@ impl Transports {
 
     /// The accounts of queries.
     pub fn counts(&self) -> Counts {
-        self.udp.counts().plus(self.connections.counts()).plus(self.quic.counts())
+        let machines = self.udp.counts().plus(self.connections.counts()).plus(self.quic.counts());
+        self.lookups.as_ref().map_or(machines, |lookups| machines.plus(lookups.counts()))
     }
 
     /// Responses that belong to no query.
@@ -148,7 +169,7 @@ pub fn policies(settings: &Settings) -> &[Policy] {
 
 /// Bitmask of the classes that retry truncated answers over TCP.
 fn falling_back(settings: &Settings) -> u64 {
-    policies(settings).iter().zip(0..u64::BITS).map(|(policy, at)| u64::from(policy.tc_fallback) << at).sum()
+    policies(settings).iter().zip(0..u64::BITS).map(|(policy, at)| u64::from(policy.falls_back()) << at).sum()
 }
 
 fn connections(shard: [usize; 2], settings: &Settings) -> io::Result<Connections> {

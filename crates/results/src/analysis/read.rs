@@ -37,7 +37,21 @@ pub struct Batch<'a> {
 impl RowFiles {
     /// Opens the row files of a run.
     pub fn open(dir: &RunDir) -> Result<Self, ResultsError> {
-        let (whole, mut unreadable) = (dir.row_files()?.0, Vec::new());
+        Self::of(dir.row_files()?.0)
+    }
+
+    /// Opens the files of a run's attempts.
+    pub fn open_attempts(dir: &RunDir) -> Result<Self, ResultsError> {
+        Self::of(dir.attempt_files()?)
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    fn of(whole: Vec<PathBuf>) -> Result<Self, ResultsError> {
+        let mut unreadable = Vec::new();
         let mut files = Vec::new();
         for path in whole {
             match RowFile::open(&path) {

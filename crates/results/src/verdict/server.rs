@@ -149,7 +149,10 @@ mod tests {
     }
 
     fn recorded(rcodes: &[(&str, u64)]) -> Option<Recorded> {
-        Some(Recorded { rcodes: rcodes.iter().map(|&(name, count)| (name.to_owned(), count)).collect(), unanswered: 0 })
+        Some(Recorded {
+            rcodes: rcodes.iter().map(|&(name, count)| (name.to_owned(), count)).collect(),
+            ..Recorded::default()
+        })
     }
 
     fn codes(summary: &Summary) -> Vec<String> {

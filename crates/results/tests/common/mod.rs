@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ldplayer_core::damage::Tally;
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Differs, Outcome, Reason, RunTime, Stalls, Status, TraceTime, Transport};
+use ldplayer_core::{Outcome, Reason, RunTime, Stalls, Status, TraceTime, Transport};
 use ldplayer_net::machine::Facts;
 use ldplayer_results::{
     Connections, Environment, Figure, Recorder, RunConfig, RunEnd, RunReport, RunSetup, Side, TelemetrySample,
@@ -44,33 +44,15 @@ pub fn outcome(index: u64, intended: i64) -> Outcome {
         client_port: 40_000,
         server: SocketAddr::new(Ipv4Addr::new(198, 51, 100, 1).into(), 53),
         transport: Transport::Udp,
-        connection: None,
         intended: RunTime(intended),
         submitted: Some(RunTime(intended)),
-        sent: None,
-        first_byte: None,
         answered: Some(RunTime(intended + 1_000_000)),
         status: Status::Answered,
-        reason: None,
         rcode: Some(0),
-        tc: false,
-        ad: false,
         aa: true,
         query_bytes: 45,
         response_bytes: 320,
-        connect_ns: None,
-        handshake_ns: None,
-        segments: None,
-        length_apart: false,
-        reused: false,
-        resumed: false,
-        early_data: false,
-        resent: false,
-        fell_back: false,
-        answer: None,
-        differs: Differs::NOTHING,
-        extended_error: None,
-        class: None,
+        ..Outcome::EMPTY
     }
 }
 

@@ -11,7 +11,7 @@ use ldplayer_link::{Jitter, Loss, Rate, RttSource, Written};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, DohSettings, Mapping, PathChoice, Sources};
 use ldplayer_results::Expectation;
-use ldplayer_trace::{Role, TextFormat};
+use ldplayer_trace::{RecordedRetries, Role, TextFormat};
 use ldplayer_workload::{ClientClass, Passes, Qps, RulesFile, Timing};
 
 use super::value::Field;
@@ -285,6 +285,12 @@ keys! {
     role: Vec<Role> = Vec::new(), Facts { value: "ROLE", is_split: true, page: "convert.md", ..ADVANCED };
     /// Leave out datagrams that a capture has twice: of two interfaces, VLANs, or directions of a mirror
     drop_duplicates: bool = false, Facts { page: "convert.md", ..ADVANCED };
+    /// What becomes of the retries in the trace: keep, drop or mark
+    ///
+    /// A retry is a query that its client sent again because an earlier one had no answer yet, or a bad one: load that the recorded server's losses
+    /// made. drop sends none of them; mark sends and counts them (`summary.recorded.retries`).
+    recorded_retries: Option<RecordedRetries> = None,
+        Facts { value: "keep|drop|mark", default: "keep, and drop where a client reacts", page: "clients.md", ..TIMING };
     /// Format of text without a header line: ldplayer or dnsperf
     text_format: Option<TextFormat> = None,
         Facts { value: "FORMAT", default: "what most of its first lines are", page: "convert.md", ..ADVANCED };

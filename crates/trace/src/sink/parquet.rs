@@ -22,8 +22,17 @@ const ROWS: usize = 128 * 1024;
 /// Size of the messages in a row group, in octets, at which it is closed.
 const OCTETS: usize = 32 * 1024 * 1024;
 
-/// The columns of the trace, in order; `index` follows in files that record where transactions come from.
-pub(crate) fn schema(is_numbered: bool) -> SchemaRef {
+/// A column that some files have behind the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extra {
+    /// [`Transaction::index`], in files that record where transactions come from.
+    Index,
+    /// [`Transaction::retry_of`].
+    RetryOf,
+}
+
+/// The columns of the trace, in order.
+pub(crate) fn schema(extra: Option<Extra>) -> SchemaRef {
     let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
     let required = |name: &str, kind: DataType| Field::new(name, kind, false);
     let optional = |name: &str, kind: DataType| Field::new(name, kind, true);
@@ -50,7 +59,10 @@ pub(crate) fn schema(is_numbered: bool) -> SchemaRef {
         optional("ad", DataType::Boolean),
         optional("cd", DataType::Boolean),
     ];
-    fields.extend(is_numbered.then(|| required("index", DataType::UInt64)));
+    fields.extend(extra.map(|extra| match extra {
+        Extra::Index => required("index", DataType::UInt64),
+        Extra::RetryOf => optional("retry_of", DataType::UInt64),
+    }));
     Arc::new(Schema::new(fields))
 }
 
@@ -87,9 +99,9 @@ impl Extent {
 impl ParquetSink {
     /// # Errors
     /// When the system gives no thread, or refuses the first octets.
-    pub fn new(output: Output, is_numbered: bool) -> Result<Self, TraceError> {
+    pub fn new(output: Output, extra: Option<Extra>) -> Result<Self, TraceError> {
         let path = output.path().to_owned();
-        let threads = Threads::start(output, is_numbered).map_err(|error| refusal(&path, error))?;
+        let threads = Threads::start(output, extra).map_err(|error| refusal(&path, error))?;
         Ok(Self { threads: Some(threads), group: Extent::default(), path, written: Written::default() })
     }
 

@@ -360,6 +360,7 @@ mod tests {
             query: Some(Bytes::from(vec![1; 17])),
             response: delay.map(|_| Bytes::from(vec![2; length])),
             response_delay: delay,
+            retry_of: None,
         }
     }
 

@@ -15,6 +15,27 @@ pub(crate) fn head() -> String {
     names.join("\t") + "\n"
 }
 
+/// The header line with a column for retries.
+pub(crate) fn marked_head() -> String {
+    format!("{}\tretry_of\n", head().trim_end())
+}
+
+/// Appends the line of a query, and the row that it is a retry of.
+pub(crate) fn write_marked_line(
+    row: &Transaction,
+    message: &Message<'_>,
+    text: &mut String,
+) -> Result<(), &'static str> {
+    write_line(row, message, text)?;
+    text.pop();
+    // Writing to a string cannot fail.
+    let _ = match row.retry_of {
+        Some(first) => writeln!(text, "\t{first}"),
+        None => writeln!(text, "\t{NOTHING}"),
+    };
+    Ok(())
+}
+
 /// Appends the line of a query.
 pub(crate) fn write_line(row: &Transaction, message: &Message<'_>, text: &mut String) -> Result<(), &'static str> {
     if let Some(reason) = more_than_a_question(message) {

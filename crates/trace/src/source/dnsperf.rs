@@ -42,6 +42,7 @@ impl LineParser for Queries {
             query: Some(query),
             response: None,
             response_delay: None,
+            retry_of: None,
         }))
     }
 

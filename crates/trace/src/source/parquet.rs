@@ -418,6 +418,7 @@ impl Rows {
             query,
             response,
             response_delay: cell(&self.response_delay, at),
+            retry_of: None,
         })
     }
 

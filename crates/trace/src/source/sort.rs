@@ -220,6 +220,7 @@ mod tests {
             query: None,
             response: None,
             response_delay: None,
+            retry_of: None,
         }
     }
 

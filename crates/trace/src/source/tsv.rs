@@ -176,6 +176,7 @@ impl Rows {
             query: Some(query),
             response: None,
             response_delay: None,
+            retry_of: None,
         })
     }
 }

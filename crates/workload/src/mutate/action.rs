@@ -162,6 +162,7 @@ impl Work<'_> {
             query,
             response: self.row.response.clone().filter(|_| !self.is_other_question),
             response_delay: self.row.response_delay.filter(|_| !self.is_other_question),
+            retry_of: self.row.retry_of,
         }
     }
 

@@ -197,6 +197,7 @@ mod tests {
                 query: None,
                 response: None,
                 response_delay: None,
+                retry_of: None,
             };
             batch.extend(self.0.by_ref().take(7).map(row));
             Ok(!self.0.is_empty())

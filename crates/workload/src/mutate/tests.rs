@@ -35,6 +35,7 @@ fn row(number: u64) -> Transaction {
         query: Some(wire.into()),
         response: Some(response.into()),
         response_delay: Some(1_000),
+        retry_of: None,
     }
 }
 

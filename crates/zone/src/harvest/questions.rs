@@ -94,6 +94,7 @@ mod tests {
                 query: Some(wire.into()),
                 response: None,
                 response_delay: None,
+                retry_of: None,
             });
         }
         let asked = |qtype| Question { name: name("a.example"), qtype };

@@ -9,6 +9,7 @@ use ldplayer_core::message::flag;
 use ldplayer_core::name::present;
 use ldplayer_core::{Message, Transaction};
 
+use super::Extra;
 use super::texts::{Key, Texts};
 use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, type_name};
 
@@ -31,8 +32,7 @@ pub(super) struct Group {
     asked: Asked,
     rcode: Column<Texts>,
     tc: Column<Booleans>,
-    /// The transaction's row in its source, in files with this column.
-    index: Option<Column<Integers>>,
+    extra: Option<(Extra, Column<Integers>)>,
 }
 
 /// The decoded columns of the query; null without a query, so that readers do not compose one.
@@ -49,11 +49,15 @@ struct Asked {
 }
 
 impl Group {
-    /// An empty group, with or without [`Transaction::index`].
-    pub fn new(is_numbered: bool) -> Self {
+    /// An empty group, with the column behind the others that is asked for.
+    pub fn new(extra: Option<Extra>) -> Self {
+        let column = |extra| match extra {
+            Extra::Index => Column::required(Integers::new(IntegerType::U64)),
+            Extra::RetryOf => Column::optional(Integers::new(IntegerType::U64)),
+        };
         Self {
             rows: 0,
-            index: is_numbered.then(|| Column::required(Integers::new(IntegerType::U64))),
+            extra: extra.map(|extra| (extra, column(extra))),
             time: Column::required(Integers::new(IntegerType::I64)),
             src: Column::required(Texts::default()),
             src_port: Column::required(Integers::new(IntegerType::U16)),
@@ -111,8 +115,12 @@ impl Group {
         let push_rcode = |texts: &mut Texts, rcode| push(texts, rcode, || rcode_name(rcode));
         self.rcode.extend_some(responses().map(|response| Some(response?.rcode())), push_rcode);
         self.tc.extend_some(responses().map(|response| Some(response?.has(flag::TC))), Booleans::push);
-        if let Some(index) = &mut self.index {
-            index.extend(rows.iter().map(|row| row.index as i64), Integers::push);
+        match &mut self.extra {
+            Some((Extra::Index, column)) => column.extend(rows.iter().map(|row| row.index as i64), Integers::push),
+            Some((Extra::RetryOf, column)) => {
+                column.extend_some(rows.iter().map(|row| row.retry_of.map(|first| first as i64)), Integers::push);
+            }
+            None => {}
         }
         self.rows += rows.len();
         if self.rows.is_multiple_of(STEP) {
@@ -153,8 +161,8 @@ impl Group {
             &self.asked.ad,
             &self.asked.cd,
         ];
-        let index = self.index.iter().map(|column| column as &dyn Encode);
-        own.into_iter().chain(index).collect()
+        let extra = self.extra.iter().map(|(_, column)| column as &dyn Encode);
+        own.into_iter().chain(extra).collect()
     }
 
     /// The same, to be changed.
@@ -182,8 +190,8 @@ impl Group {
             &mut self.asked.ad,
             &mut self.asked.cd,
         ];
-        let index = self.index.iter_mut().map(|column| column as &mut dyn Encode);
-        own.into_iter().chain(index).collect()
+        let extra = self.extra.iter_mut().map(|(_, column)| column as &mut dyn Encode);
+        own.into_iter().chain(extra).collect()
     }
 }
 

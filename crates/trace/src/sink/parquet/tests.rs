@@ -52,6 +52,7 @@ fn row(number: u64) -> Transaction {
         transport: if random.is_multiple_of(9) { Transport::Doq } else { Transport::Udp },
         stream: random.is_multiple_of(9).then_some(random),
         response_delay: response.as_ref().map(|_| random as i64),
+        retry_of: None,
         query,
         response,
     }
@@ -80,7 +81,7 @@ fn a_trace_of_nothing_has_its_columns() {
     let path = folder.path().join("a.parquet");
     write(&path, &[], 1);
     let found = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
-    assert_eq!((found.schema().fields(), found.metadata().num_row_groups()), (schema(false).fields(), 0));
+    assert_eq!((found.schema().fields(), found.metadata().num_row_groups()), (schema(None).fields(), 0));
 }
 
 #[test]
@@ -121,6 +122,7 @@ proptest! {
             client: ([192, 0, 2, 1], number.unwrap_or(0) as u16).into(),
             stream: number.map(|number| number as u64),
             response_delay: *number,
+            retry_of: None,
             ..row(at as u64)
         };
         let rows: Vec<Transaction> = numbers.iter().enumerate().map(made).collect();

@@ -8,7 +8,7 @@ use ldplayer_core::Transaction;
 use parquet::errors::{ParquetError, Result};
 
 use super::group::Group;
-use super::schema;
+use super::{Extra, schema};
 use crate::sink::Output;
 
 /// Maximum number of batches queued for a packer.
@@ -45,11 +45,11 @@ struct Packer {
 impl Threads {
     /// # Errors
     /// When the output refuses the first octets or the system gives no thread.
-    pub fn start(output: Output, is_numbered: bool) -> Result<Self> {
+    pub fn start(output: Output, extra: Option<Extra>) -> Result<Self> {
         let options = FileOptions { compression: Compression::Zstd, sorted_by: Some(0) };
-        let file = FileWriter::new(output, &schema(is_numbered), options)?;
+        let file = FileWriter::new(output, &schema(extra), options)?;
         let (done, empty) = channel();
-        let start = |_| Packer::start(file.encoder()?, Group::new(is_numbered), done.clone());
+        let start = |_| Packer::start(file.encoder()?, Group::new(extra), done.clone());
         let (packers, groups): (_, Vec<_>) =
             (0..default_threads()).map(start).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let writer = spawn("parquet", move || put(file, &groups))?;

@@ -173,7 +173,18 @@ impl Transactions {
         }
         self.lost.add(losses);
         let Ends { client, server, transport } = ends;
-        Ok(Transaction { index: 0, time, client, server, transport, stream: None, query, response, response_delay })
+        Ok(Transaction {
+            index: 0,
+            time,
+            client,
+            server,
+            transport,
+            stream: None,
+            query,
+            response,
+            response_delay,
+            retry_of: None,
+        })
     }
 
     /// A message that the writer of the file could not read, if its octets were kept: it was really sent.
@@ -203,6 +214,7 @@ impl Transactions {
             query: None,
             response: None,
             response_delay: None,
+            retry_of: None,
         };
         let kept = Some(self.arena.keep(octets));
         match message.is_response() {

@@ -195,7 +195,7 @@ fn bad_cells_damage_their_row_only() {
 
 #[test]
 fn the_schema_is_that_of_the_interface() {
-    let schema = crate::sink::parquet_schema(false);
+    let schema = crate::sink::parquet_schema(None);
     let known: Vec<&str> = OUTER.iter().chain(&ASKED).map(|(name, _)| *name).chain(["rcode", "tc"]).collect();
     assert!(schema.fields().iter().all(|field| known.contains(&field.name().as_str())));
     assert_eq!(schema.fields().len(), known.len());
@@ -233,6 +233,7 @@ fn transaction(time: TraceTime, name: &[u8], qtype: u16, flags: u16, edns: Optio
         query: Some(Composer::default().compose(&columns, 9)),
         response: None,
         response_delay: None,
+        retry_of: None,
     }
 }
 
@@ -259,6 +260,7 @@ prop_compose! {
             query: Some(Composer::default().compose(&columns, codes.0)),
             response: answer.map(|(rcode, _)| Bytes::from(vec![0, 1, 0x80, rcode as u8, 0, 0, 0, 0, 0, 0, 0, 0])),
             response_delay: answer.map(|(_, delay)| delay),
+            retry_of: None,
         }
     }
 }

@@ -23,6 +23,7 @@ fn row() -> Transaction {
         query: Some(Bytes::from(wire)),
         response: Some(Bytes::from(response)),
         response_delay: None,
+        retry_of: None,
     }
 }
 

@@ -1,0 +1,266 @@
+//! Clients that react beside the real resolvers that they are models of: both ask servers that drop, refuse, fail and truncate on purpose, and
+//! their packets are compared.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ldplayer_net::namespace::Namespace;
+use ldplayer_net::netlink::Netlink;
+use serde_json::Value;
+
+/// Intervals of a model and of what it is a model of differ by no more than this, or by one part in a hundred.
+const CLOSE: Duration = Duration::from_millis(5);
+/// A host that is busy delays either: so often both are tried.
+const TRIES: usize = 4;
+/// What is asked.
+const NAME: &str = "www.example.";
+
+/// What a server does with every query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    Silent,
+    Answers,
+    Fails,
+    Refuses,
+    /// Over UDP; it answers over TCP.
+    Truncates,
+}
+
+/// A query as a server saw it.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    at: Instant,
+    server: usize,
+    over_tcp: bool,
+}
+
+/// Servers at 127.0.0.1, 127.0.0.2 and so on, at port 53 of a namespace.
+struct Servers {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Servers {
+    fn start(namespace: &Namespace, all: &[Server]) -> Self {
+        let mut servers = Self { seen: Arc::default(), stop: Arc::default(), threads: Vec::new() };
+        for (number, &server) in all.iter().enumerate() {
+            let address = (format!("127.0.0.{}", number + 1), 53);
+            let bind = || (UdpSocket::bind(address.clone()).unwrap(), TcpListener::bind(address.clone()).unwrap());
+            let (udp, tcp) = namespace.run(bind).unwrap();
+            udp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            tcp.set_nonblocking(true).unwrap();
+            let (seen, stop) = (Arc::clone(&servers.seen), Arc::clone(&servers.stop));
+            let note = move |over_tcp| seen.lock().unwrap().push(Seen { at: Instant::now(), server: number, over_tcp });
+            servers.threads.push(thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    serve_udp(&udp, server, &note);
+                    serve_tcp(&tcp, &note);
+                }
+            }));
+        }
+        servers
+    }
+
+    fn end(self) -> Vec<Seen> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+}
+
+fn serve_udp(socket: &UdpSocket, server: Server, note: &impl Fn(bool)) {
+    let mut message = [0; 512];
+    let Ok((length, client)) = socket.recv_from(&mut message) else { return };
+    note(false);
+    if let Some(answer) = answer(&message[..length], server) {
+        socket.send_to(&answer, client).unwrap();
+    }
+}
+
+fn serve_tcp(listener: &TcpListener, note: &impl Fn(bool)) {
+    let Ok((mut stream, _)) = listener.accept() else { return };
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let mut length = [0; 2];
+    // A probe of the server closes its connection again.
+    if stream.read_exact(&mut length).is_err() {
+        return;
+    }
+    let mut query = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut query).unwrap();
+    note(true);
+    let answer = answer(&query, Server::Answers).unwrap();
+    stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat()).unwrap();
+}
+
+/// The question with an address, or what else a server says.
+fn answer(query: &[u8], server: Server) -> Option<Vec<u8>> {
+    let question = query[12..].iter().position(|&octet| octet == 0)? + 12 + 5;
+    let mut answer = query[..question].to_vec();
+    (answer[2], answer[3]) = (0x81, 0x80);
+    answer[6..12].fill(0);
+    match server {
+        Server::Silent => return None,
+        Server::Fails => answer[3] |= 2,
+        Server::Refuses => answer[3] |= 5,
+        Server::Truncates => answer[2] |= 2,
+        Server::Answers => {
+            answer[7] = 1;
+            answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 80]);
+        }
+    }
+    Some(answer)
+}
+
+/// A namespace with loopback, and a folder with what the resolvers read there.
+struct Place {
+    namespace: Namespace,
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let namespace = Namespace::create().unwrap();
+        namespace.run(|| Netlink::open().unwrap().loopback_up().unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let trace = format!("time\tsrc\tqname\tqtype\n1\t192.0.2.1\t{NAME}\tA\n");
+        fs::write(folder.path().join("trace.tsv"), trace).unwrap();
+        fs::write(folder.path().join("nsswitch.conf"), "hosts: dns\n").unwrap();
+        Self { namespace, folder }
+    }
+
+    /// Runs the program `lookup` in the namespace, which has a resolv.conf with so many servers, each given a second, twice.
+    fn resolve(&self, servers: usize) -> Output {
+        let lines: String = (1..=servers).map(|number| format!("nameserver 127.0.0.{number}\n")).collect();
+        fs::write(self.folder.path().join("resolv.conf"), lines + "options timeout:1 attempts:2\n").unwrap();
+        let script = "mount --bind resolv.conf /etc/resolv.conf && mount --bind nsswitch.conf /etc/nsswitch.conf && exec ./lookup";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "sh", "-c", script]).current_dir(self.folder.path()).stdin(Stdio::null());
+        self.namespace.start_in(&mut unshare).unwrap();
+        unshare.output().unwrap()
+    }
+
+    /// What a client of this model makes of the same name.
+    fn replay(&self, model: &str, servers: usize) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        command.args(["replay", "trace.tsv", "--client", model, "--no-probe", "--force", "-o", "run"]);
+        for number in 1..=servers {
+            command.args(["--server", &format!("127.0.0.{number}")]);
+        }
+        self.namespace.start_in(command.current_dir(self.folder.path())).unwrap();
+        let output = command.output().unwrap();
+        let json = fs::read(self.folder.path().join("run/run.json"));
+        let json = json.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        serde_json::from_slice(&json).unwrap()
+    }
+}
+
+/// Server, transport and milliseconds since the first query of each.
+fn shown(seen: &[Seen]) -> Vec<(usize, bool, u128)> {
+    let Some(first) = seen.first() else { return Vec::new() };
+    seen.iter().map(|seen| (seen.server, seen.over_tcp, (seen.at - first.at).as_millis())).collect()
+}
+
+/// Whether both sent the same to the same servers at about the same times. What is sent at one moment has no order.
+fn are_alike(real: &[Seen], model: &[Seen]) -> bool {
+    let close = |a: &Seen, b: &Seen| {
+        let (a, b) = (a.at - real[0].at, b.at - model[0].at);
+        a.abs_diff(b) <= CLOSE.max(a / 100)
+    };
+    let (mut real_order, mut model_order) = (real.to_vec(), model.to_vec());
+    for seen in [&mut real_order, &mut model_order] {
+        let Some(first) = seen.first().map(|seen| seen.at) else { continue };
+        seen.sort_by_key(|seen| ((seen.at - first).as_millis() / 50, seen.server, seen.over_tcp));
+    }
+    let mut pairs = real_order.iter().zip(&model_order);
+    real.len() == model.len() && pairs.all(|(a, b)| (a.server, a.over_tcp) == (b.server, b.over_tcp) && close(a, b))
+}
+
+/// Lets the program of the folder and a client of the model look up the same.
+fn compare(place: &Place, model: &str, servers: &[Server]) {
+    let mut tried = Vec::new();
+    for _ in 0..TRIES {
+        let running = Servers::start(&place.namespace, servers);
+        let output = place.resolve(servers.len());
+        let real = running.end();
+        assert!(!real.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        let running = Servers::start(&place.namespace, servers);
+        let run = place.replay(model, servers.len());
+        let of_model = running.end();
+        let lookups = &run["summary"]["lookups"];
+        let found = output.status.success();
+        assert_eq!(lookups["failed"], u64::from(!found), "{model} {servers:?}: {lookups}");
+        if are_alike(&real, &of_model) {
+            return;
+        }
+        tried.push((shown(&real), shown(&of_model)));
+    }
+    panic!("{model} before {servers:?}: (real, model) {tried:?}");
+}
+
+fn behaves_as(model: &str, place: &Place) {
+    use Server::{Answers, Fails, Refuses, Silent};
+    for servers in [
+        &[Silent][..],
+        &[Silent, Answers],
+        &[Silent, Silent],
+        &[Fails],
+        &[Fails, Answers],
+        &[Refuses, Answers],
+        &[Silent, Fails, Silent],
+    ] {
+        compare(place, model, servers);
+    }
+}
+
+/// Compiles a program that asks its C library for the addresses of the name, without AI_ADDRCONFIG: there is only loopback.
+fn compiled_by(compiler: &str) -> Place {
+    let place = Place::new();
+    let source = format!(
+        "#include <netdb.h>\n#include <sys/socket.h>\nint main(void) {{ struct addrinfo hints = {{ .ai_family = AF_INET, \
+         .ai_socktype = SOCK_DGRAM }}, *found; return getaddrinfo(\"{NAME}\", 0, &hints, &found) != 0; }}\n"
+    );
+    fs::write(place.folder.path().join("lookup.c"), source).unwrap();
+    let output = Command::new(compiler).args(["-o", "lookup", "lookup.c"]).current_dir(place.folder.path()).output();
+    let output = output.unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    place
+}
+
+#[test]
+fn glibc_is_its_model() {
+    let place = compiled_by("cc");
+    behaves_as("glibc:timeout=1s", &place);
+    compare(&place, "glibc:timeout=1s", &[Server::Truncates]);
+}
+
+/// Asking again over TCP is not tried: it came with 1.2.4, which few distributions have.
+#[test]
+fn musl_is_its_model() {
+    behaves_as("musl:timeout=1s", &compiled_by("musl-gcc"));
+}
+
+#[test]
+fn go_is_its_model() {
+    let place = Place::new();
+    let source = format!(
+        "package main\nimport (\"context\"; \"net\"; \"os\")\nfunc main() {{ resolver := net.Resolver{{PreferGo: true}}\n\
+         if _, err := resolver.LookupIP(context.Background(), \"ip4\", \"{NAME}\"); err != nil {{ os.Exit(1) }} }}\n"
+    );
+    fs::write(place.folder.path().join("lookup.go"), source).unwrap();
+    let path = format!("{}:/usr/local/go/bin", std::env::var("PATH").unwrap_or_default());
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "lookup", "lookup.go"]).current_dir(place.folder.path());
+    go.env("PATH", path).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
+    let output = go.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    behaves_as("go:timeout=1s", &place);
+    compare(&place, "go:timeout=1s", &[Server::Truncates]);
+}

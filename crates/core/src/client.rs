@@ -1,0 +1,410 @@
+//! Models of clients: what a stub resolver does when no answer comes, or a bad one.
+//!
+//! A model is a row of [`STUBS`], or one of these with other settings. It is data without state: [`Stub::turn`] says whom a client asks in
+//! which turn and how long it waits, [`Stub::reaction`] what it does upon a response.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::time::{NS_PER_S, Span};
+
+/// How a client behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientModel {
+    /// It sends what was recorded, once.
+    #[default]
+    Open,
+    /// It asks until it has an answer, or gives up.
+    Stub(Stub),
+}
+
+/// A stub resolver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stub {
+    /// How often it goes through its list of servers.
+    pub attempts: u8,
+    /// How long it waits for an answer, in nanoseconds; [`Self::growth`] says what becomes of it.
+    pub timeout: i64,
+    /// How the wait grows.
+    pub growth: Growth,
+    /// Whom it asks.
+    pub order: Order,
+    /// Whether each lookup of a client begins with another server.
+    pub rotate: bool,
+    /// Response codes upon which it asks another server at once; the bit of each code. One that asks all servers asks the same one again.
+    pub retry_on: u16,
+    /// Response codes that it passes over, as if nothing had come.
+    pub ignore: u16,
+    /// Whether it takes an answer to an earlier attempt.
+    pub late: bool,
+    /// Whether it asks again over TCP after a truncated answer.
+    pub tcp: bool,
+}
+
+/// How long a stub waits in each turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Always the timeout.
+    Same,
+    /// Twice as long each time that it has been through its servers.
+    Double,
+    /// The timeout in equal parts for all attempts.
+    Split,
+    /// The timeout for the first server; for the next ones twice as long each, divided by the number of servers, in whole seconds.
+    Glibc,
+    /// 1, 1, 2, 4 and 2 times the timeout.
+    Windows,
+}
+
+/// Whom a stub asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// One server after the other.
+    OneByOne,
+    /// All at once, again and again.
+    All,
+    /// One after the other, and all at once from the fourth time on.
+    ThenAll,
+}
+
+/// What a stub does in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The place of the server in the list; `None` for all of them.
+    pub server: Option<usize>,
+    /// How long it waits for an answer before the next turn, in nanoseconds.
+    pub wait: i64,
+}
+
+/// What a stub does upon a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// It takes it.
+    Accept,
+    /// It goes on to its next turn.
+    Next,
+    /// It asks this server again.
+    Again,
+    /// It goes on waiting.
+    Ignore,
+}
+
+/// How often in a turn one that asks all servers asks the same one again after a failure.
+pub const RESENDS: u8 = 2;
+/// Limits of the settings.
+const MOST_ATTEMPTS: u8 = 32;
+const LONGEST: i64 = 3_600 * NS_PER_S;
+
+const SERVFAIL: u16 = 1 << 2;
+const NOTIMP: u16 = 1 << 4;
+const REFUSED: u16 = 1 << 5;
+/// All but NOERROR and NXDOMAIN.
+const NOT_USABLE: u16 = !(1 | 1 << 3);
+
+/// What is asked once more after a second: what other settings stand on.
+const CUSTOM: Stub = Stub {
+    attempts: 2,
+    timeout: NS_PER_S,
+    growth: Growth::Same,
+    order: Order::OneByOne,
+    rotate: false,
+    retry_on: SERVFAIL | NOTIMP | REFUSED,
+    ignore: 0,
+    late: false,
+    tcp: true,
+};
+
+/// The C library of GNU: `RES_TIMEOUT` and `RES_DFLRETRY` of resolv.h, resolv.conf(5).
+const GLIBC: Stub = Stub { attempts: 2, timeout: 5 * NS_PER_S, growth: Growth::Glibc, late: true, ..CUSTOM };
+
+/// The models by their names; docs/clients.md has the source of each.
+pub const STUBS: [(&str, Stub); 6] = [
+    ("custom", CUSTOM),
+    ("glibc", GLIBC),
+    (
+        "musl",
+        Stub {
+            attempts: 2,
+            timeout: 5 * NS_PER_S,
+            growth: Growth::Split,
+            order: Order::All,
+            retry_on: SERVFAIL,
+            ignore: NOT_USABLE & !SERVFAIL,
+            late: true,
+            ..CUSTOM
+        },
+    ),
+    ("go", Stub { attempts: 2, timeout: 5 * NS_PER_S, retry_on: NOT_USABLE, ..CUSTOM }),
+    ("c-ares", Stub { attempts: 4, timeout: 5 * NS_PER_S, growth: Growth::Double, late: true, ..CUSTOM }),
+    (
+        "windows",
+        Stub {
+            attempts: 5,
+            timeout: NS_PER_S,
+            growth: Growth::Windows,
+            order: Order::ThenAll,
+            retry_on: 0,
+            late: true,
+            ..CUSTOM
+        },
+    ),
+];
+
+impl Stub {
+    /// What it does in a turn, counted from 0, with so many servers; `None` once it has given up.
+    pub fn turn(&self, turn: usize, servers: usize) -> Option<Turn> {
+        let servers = servers.max(1);
+        let attempts = usize::from(self.attempts);
+        let (round, place, has_more) = match self.order {
+            Order::OneByOne => (turn / servers, turn % servers, turn < attempts.saturating_mul(servers)),
+            Order::All | Order::ThenAll => (turn, turn % servers, turn < attempts),
+        };
+        let is_for_all = servers > 1 && (self.order == Order::All || self.order == Order::ThenAll && turn >= 3);
+        has_more.then(|| Turn { server: (!is_for_all).then_some(place), wait: self.wait(round, place, servers) })
+    }
+
+    fn wait(&self, round: usize, place: usize, servers: usize) -> i64 {
+        let times = |by: u32| self.timeout.saturating_mul(1_i64.checked_shl(by).unwrap_or(i64::MAX).max(1));
+        let wait = match self.growth {
+            Growth::Same => self.timeout,
+            Growth::Double => times(round as u32),
+            Growth::Split => self.timeout / i64::from(self.attempts.max(1)),
+            Growth::Glibc if place == 0 => self.timeout,
+            Growth::Glibc => (times(place as u32) / NS_PER_S / servers as i64).max(1) * NS_PER_S,
+            Growth::Windows => self.timeout.saturating_mul([1, 1, 2, 4].get(round).copied().unwrap_or(2)),
+        };
+        wait.clamp(1, LONGEST)
+    }
+
+    /// What it does upon a response with this code.
+    pub fn reaction(&self, rcode: u16) -> Reaction {
+        let is_in = |codes: u16| rcode < 16 && codes >> rcode & 1 == 1;
+        if is_in(self.retry_on) {
+            if matches!(self.order, Order::All) { Reaction::Again } else { Reaction::Next }
+        } else if is_in(self.ignore) {
+            Reaction::Ignore
+        } else {
+            Reaction::Accept
+        }
+    }
+
+    /// Whether a response with this code is of no use to it, also as its last one.
+    pub fn is_failure(&self, rcode: u16) -> bool {
+        !matches!(self.reaction(rcode), Reaction::Accept)
+    }
+}
+
+/// A text that is no model of a client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}`: {what}")]
+pub struct BadClient {
+    text: String,
+    what: String,
+}
+
+/// The settings of a stub as they are written: name, how it is read, how it is shown.
+type Setting = (&'static str, fn(&mut Stub, &str) -> Option<()>, fn(&Stub) -> String);
+
+const SETTINGS: [Setting; 9] = [
+    (
+        "attempts",
+        |stub, word| set(&mut stub.attempts, word.parse().ok().filter(|count| (1..=MOST_ATTEMPTS).contains(count))),
+        |stub| stub.attempts.to_string(),
+    ),
+    (
+        "timeout",
+        |stub, word| set(&mut stub.timeout, word.parse().ok().map(Span::ns).filter(|ns| (1..=LONGEST).contains(ns))),
+        |stub| Span::from_ns(stub.timeout).to_string(),
+    ),
+    ("growth", |stub, word| set(&mut stub.growth, value(&GROWTHS, word)), |stub| word_of(&GROWTHS, stub.growth)),
+    ("order", |stub, word| set(&mut stub.order, value(&ORDERS, word)), |stub| word_of(&ORDERS, stub.order)),
+    ("rotate", |stub, word| set(&mut stub.rotate, switch(word)), |stub| on_off(stub.rotate)),
+    ("retry-on", |stub, word| set(&mut stub.retry_on, codes(word)), |stub| words_of(stub.retry_on)),
+    ("ignore", |stub, word| set(&mut stub.ignore, codes(word)), |stub| words_of(stub.ignore)),
+    ("late", |stub, word| set(&mut stub.late, switch(word)), |stub| on_off(stub.late)),
+    ("tcp", |stub, word| set(&mut stub.tcp, switch(word)), |stub| on_off(stub.tcp)),
+];
+
+const GROWTHS: [(&str, Growth); 5] = [
+    ("same", Growth::Same),
+    ("double", Growth::Double),
+    ("split", Growth::Split),
+    ("glibc", Growth::Glibc),
+    ("windows", Growth::Windows),
+];
+const ORDERS: [(&str, Order); 3] = [("one-by-one", Order::OneByOne), ("all", Order::All), ("then-all", Order::ThenAll)];
+/// Codes by their names (RFC 1035 §4.1.1).
+const CODES: [(&str, u16); 4] = [("formerr", 1 << 1), ("servfail", SERVFAIL), ("notimp", NOTIMP), ("refused", REFUSED)];
+/// All codes but NOERROR and NXDOMAIN.
+const ANY: &str = "any";
+const NONE: &str = "none";
+
+fn set<T>(field: &mut T, value: Option<T>) -> Option<()> {
+    *field = value?;
+    Some(())
+}
+
+fn value<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    table.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+}
+
+fn word_of<T: Copy + PartialEq>(table: &[(&str, T)], value: T) -> String {
+    table.iter().find(|(_, known)| *known == value).map_or_else(String::new, |(name, _)| (*name).to_owned())
+}
+
+fn switch(word: &str) -> Option<bool> {
+    value(&[("on", true), ("off", false)], word)
+}
+
+fn on_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
+}
+
+/// `servfail+refused`, `any` or `none`; a code with a minus is left out: `any-servfail`.
+fn codes(word: &str) -> Option<u16> {
+    let (all, without) = word.split_once('-').map_or((word, None), |(all, without)| (all, Some(without)));
+    let one = |word: &str| match word {
+        ANY => Some(NOT_USABLE),
+        NONE => Some(0),
+        _ => value(&CODES, word),
+    };
+    let join = |words: &str| words.split('+').try_fold(0, |sum, word| Some(sum | one(word)?));
+    Some(join(all)? & !without.map_or(Some(0), join)?)
+}
+
+fn words_of(codes: u16) -> String {
+    let named = |codes: u16| {
+        let names: Vec<&str> = CODES.iter().filter(|(_, code)| codes & code != 0).map(|(name, _)| *name).collect();
+        names.join("+")
+    };
+    let is_named = codes & !CODES.iter().fold(0, |sum, (_, code)| sum | code) == 0;
+    match (codes, NOT_USABLE & !codes) {
+        (0, _) => NONE.to_owned(),
+        (_, 0) => ANY.to_owned(),
+        _ if is_named => named(codes),
+        (_, without) => format!("{ANY}-{}", named(without)),
+    }
+}
+
+impl FromStr for ClientModel {
+    type Err = BadClient;
+
+    fn from_str(text: &str) -> Result<Self, BadClient> {
+        let bad = |what: String| BadClient { text: text.to_owned(), what };
+        if text == OPEN {
+            return Ok(Self::Open);
+        }
+        let (name, settings) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let mut stub = value(&STUBS, name).ok_or_else(|| bad(format!("no such client: use {}", known())))?;
+        for setting in settings.into_iter().flat_map(|settings| settings.split(',')) {
+            let (key, word) = setting.split_once('=').ok_or_else(|| bad(format!("`{setting}` is not KEY=VALUE")))?;
+            let (_, read, _) = SETTINGS.iter().find(|(known, ..)| *known == key).ok_or_else(|| {
+                bad(format!("no setting `{key}`: there are {}", SETTINGS.map(|(key, ..)| key).join(", ")))
+            })?;
+            read(&mut stub, word)
+                .ok_or_else(|| bad(format!("`{word}` is no value of `{key}` (see docs/clients.md)")))?;
+        }
+        Ok(Self::Stub(stub))
+    }
+}
+
+/// What [`ClientModel::Open`] is called.
+const OPEN: &str = "open";
+
+/// The names of all models.
+pub fn known() -> String {
+    let names: Vec<&str> = std::iter::once(OPEN).chain(STUBS.iter().map(|(name, _)| *name)).collect();
+    names.join(", ")
+}
+
+/// As it is read back.
+impl fmt::Display for ClientModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Stub(stub) = self else { return f.write_str(OPEN) };
+        if let Some((name, _)) = STUBS.iter().find(|(_, known)| known == stub) {
+            return f.write_str(name);
+        }
+        f.write_str(STUBS[0].0)?;
+        let differing = SETTINGS.iter().filter(|(.., show)| show(stub) != show(&CUSTOM));
+        for (at, (key, _, show)) in differing.enumerate() {
+            write!(f, "{}{key}={}", if at == 0 { ':' } else { ',' }, show(stub))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = NS_PER_S;
+
+    fn stub(text: &str) -> Stub {
+        match text.parse() {
+            Ok(ClientModel::Stub(stub)) => stub,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// Server and wait in seconds of each turn; `*` for all servers.
+    fn turns(text: &str, servers: usize) -> String {
+        let stub = stub(text);
+        let all = (0..).map_while(|turn| stub.turn(turn, servers));
+        let shown = all.map(|turn| {
+            let server = turn.server.map_or("*".to_owned(), |server| server.to_string());
+            format!("{server}:{}", turn.wait as f64 / S as f64)
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn models_wait_and_go_on_as_their_sources_say() {
+        assert_eq!(turns("glibc", 1), "0:5 0:5");
+        assert_eq!(turns("glibc", 2), "0:5 1:5 0:5 1:5");
+        assert_eq!(turns("glibc", 3), "0:5 1:3 2:6 0:5 1:3 2:6");
+        assert_eq!(turns("musl", 2), "*:2.5 *:2.5");
+        assert_eq!(turns("musl", 1), "0:2.5 0:2.5");
+        assert_eq!(turns("go", 2), "0:5 1:5 0:5 1:5");
+        assert_eq!(turns("c-ares", 1), "0:5 0:10 0:20 0:40");
+        assert_eq!(turns("windows", 1), "0:1 0:1 0:2 0:4 0:2");
+        assert_eq!(turns("windows", 2), "0:1 1:1 0:2 *:4 *:2");
+        assert_eq!(turns("custom:attempts=3,timeout=400ms,growth=double", 1), "0:0.4 0:0.8 0:1.6");
+    }
+
+    #[test]
+    fn codes_are_answers_or_reasons_to_go_on() {
+        let reactions = |text: &str| [0, 2, 3, 5, 9].map(|rcode| stub(text).reaction(rcode));
+        use Reaction::{Accept, Again, Ignore, Next};
+        assert_eq!(reactions("glibc"), [Accept, Next, Accept, Next, Accept]);
+        assert_eq!(reactions("musl"), [Accept, Again, Accept, Ignore, Ignore]);
+        assert_eq!(reactions("go"), [Accept, Next, Accept, Next, Next]);
+        assert_eq!(reactions("windows"), [Accept; 5]);
+        assert!(stub("musl").is_failure(5) && !stub("musl").is_failure(3));
+    }
+
+    #[test]
+    fn models_are_read_back_from_what_they_say() {
+        for (name, _) in STUBS {
+            assert_eq!(name.parse::<ClientModel>().unwrap().to_string(), name);
+        }
+        let said =
+            |text: &str| text.parse::<ClientModel>().map_or_else(|error| error.to_string(), |model| model.to_string());
+        assert_eq!(said("open"), "open");
+        assert_eq!(said("custom:attempts=3,timeout=400ms"), "custom:attempts=3,timeout=400ms");
+        let slow = said("musl:timeout=10s");
+        assert_eq!(slow, "custom:timeout=10s,growth=split,order=all,retry-on=servfail,ignore=any-servfail,late=on");
+        assert_eq!(slow.parse::<ClientModel>(), "musl:timeout=10s".parse());
+        assert!(said("bind").contains("no such client: use open, custom, glibc"), "{}", said("bind"));
+        assert!(said("glibc:tries=3").contains("no setting `tries`"));
+        assert!(said("glibc:attempts=0").contains("no value of `attempts`"));
+        assert!(said("glibc:attempts").contains("is not KEY=VALUE"));
+    }
+
+    #[test]
+    fn no_settings_let_a_wait_overflow_or_a_client_ask_forever() {
+        let long = stub("custom:attempts=32,timeout=3600,growth=double");
+        assert_eq!(long.turn(31, 1).unwrap().wait, LONGEST);
+        assert_eq!(long.turn(32, 1), None);
+        assert!(stub("custom:attempts=32,timeout=1ns,growth=split").turn(0, 1).unwrap().wait >= 1);
+    }
+}
