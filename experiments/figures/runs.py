@@ -92,6 +92,18 @@ class Runs:
         runs = [Run(self.directory / last[repeat]["directory"], last[repeat]) for repeat in sorted(last)]
         return Cell(cell["name"], {key: str(value) for key, value in cell["keys"].items()}, runs)
 
+    def trials(self, search):
+        """The trials of a search that count: (load, whether its criteria held)."""
+        found = []
+        for file in sorted((self.directory / search["cell"]).glob("*/run.json")):
+            verdict = json.loads(file.read_text(encoding="utf-8"))["verdict"]
+            found.append((int(file.parent.name.split("-")[0]), all(check["ok"] for check in verdict["server"]["checks"])))
+        # Those that failed and that the host may have made fail.
+        for discarded in search["discarded"]:
+            for _ in range(discarded["trials"] * discarded["missed"]):
+                found.remove((discarded["load"], False))
+        return found
+
     def cell(self, **keys):
         """The one cell with these values, written as in the file."""
         found = self.having(**keys)

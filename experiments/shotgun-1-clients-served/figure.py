@@ -85,7 +85,8 @@ class Found(Runs):
         super().__init__(stage.experiment(keys))
         self.others = {name: Runs(stage.experiment(keys, name)) for name in names}
         self.versions = {name: version for runs in (self, *self.others.values()) for name, version in runs.versions.items()}
-        records = [*self.record["searches"], *(self.others["keys"].record["searches"] if "keys" in self.others else [])]
+        searched = [self, *([self.others["keys"]] if "keys" in self.others else [])]
+        records = [record | {"made": runs.trials(record)} for runs in searched for record in runs.record["searches"]]
         self.searches = {(record["keys"]["server"], protocol(record["keys"])): record for record in records}
 
     def told(self):
@@ -170,16 +171,25 @@ def searched(searches, server, which):
     return Claim(f"{SERVERS[server]}: fewer clients over {NAMES[which]} than over UDP", theirs, ours, same, why)
 
 
-def sure(low, high, *searches):
-    """Whether there are fewer, from the bounds of the searches and how sure these are."""
-    confidence = [search["confidence_percent"] or 0 for search in searches]
-    told = f"searched; bounds sure to {min(confidence):.0f} %"
-    if (low or 0) >= 1 and min(confidence) >= SURE:
-        return YES, told
-    if high is not None and high < 1 and min(confidence) >= SURE:
-        return NO, told
-    ends = {search["ended"] for search in searches}
-    return OPEN, f"{told}, ended by {', '.join(sorted(ends))}"
+def sure(low, high, udp, other):
+    """Whether there are fewer, from the bounds of the searches, and how sure that is by the trials of both."""
+    bounds = min(search["confidence_percent"] or 0 for search in (udp, other))
+    for same, less, more, apart in ((YES, other, udp, (low or 0) >= 1), (NO, udp, other, high is not None and high <= 1)):
+        fails, holds, percent = separated(less["made"], more["made"], more["lower"]) if apart else (0, 0, 0)
+        if percent >= SURE:
+            return same, f"searched; sure to {percent:.1f} %: {fails} trials of the one failed at loads up to those that held in {holds} of the other"
+    ends = {search["ended"] for search in (udp, other)}
+    return OPEN, f"searched; bounds sure to {bounds:.0f} %, ended by {', '.join(sorted(ends))}"
+
+
+def separated(less, more, load):
+    """Trials that failed of what serves fewer at up to this load, those of the other that held from it on, and how sure it is, in percent, that the
+    order is not made by spoilt trials alone: that all trials on one side were spoilt, each as likely as trials contradict the order."""
+    fails = sum(at <= load and not held for at, held in less)
+    holds = sum(at >= load and held for at, held in more)
+    against = sum(at >= load and held for at, held in less) + sum(at <= load and not held for at, held in more)
+    spoilt = (against + 0.5) / (fails + holds + against + 1)
+    return fails, holds, max(0, 100 * (1 - spoilt**fails - spoilt**holds))
 
 
 def bounds(search):

@@ -17,7 +17,7 @@ use serde_json::Value;
 /// Intervals of a model and of what it is a model of differ by no more than this, or by one part in a hundred.
 const CLOSE: Duration = Duration::from_millis(5);
 /// A host that is busy delays either: so often both are tried.
-const TRIES: usize = 4;
+const TRIES: usize = 6;
 /// What is asked.
 const NAME: &str = "www.example.";
 
@@ -38,6 +38,7 @@ struct Seen {
     at: Instant,
     server: usize,
     over_tcp: bool,
+    id: [u8; 2],
 }
 
 /// Servers at 127.0.0.1, 127.0.0.2 and so on, at port 53 of a namespace.
@@ -57,7 +58,10 @@ impl Servers {
             udp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
             tcp.set_nonblocking(true).unwrap();
             let (seen, stop) = (Arc::clone(&servers.seen), Arc::clone(&servers.stop));
-            let note = move |over_tcp| seen.lock().unwrap().push(Seen { at: Instant::now(), server: number, over_tcp });
+            let note = move |over_tcp, query: &[u8]| {
+                let seen_now = Seen { at: Instant::now(), server: number, over_tcp, id: [query[0], query[1]] };
+                seen.lock().unwrap().push(seen_now);
+            };
             servers.threads.push(thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     serve_udp(&udp, server, &note);
@@ -75,16 +79,16 @@ impl Servers {
     }
 }
 
-fn serve_udp(socket: &UdpSocket, server: Server, note: &impl Fn(bool)) {
+fn serve_udp(socket: &UdpSocket, server: Server, note: &impl Fn(bool, &[u8])) {
     let mut message = [0; 512];
     let Ok((length, client)) = socket.recv_from(&mut message) else { return };
-    note(false);
+    note(false, &message[..length]);
     if let Some(answer) = answer(&message[..length], server) {
         socket.send_to(&answer, client).unwrap();
     }
 }
 
-fn serve_tcp(listener: &TcpListener, note: &impl Fn(bool)) {
+fn serve_tcp(listener: &TcpListener, note: &impl Fn(bool, &[u8])) {
     let Ok((mut stream, _)) = listener.accept() else { return };
     stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
@@ -95,7 +99,7 @@ fn serve_tcp(listener: &TcpListener, note: &impl Fn(bool)) {
     }
     let mut query = vec![0; u16::from_be_bytes(length).into()];
     stream.read_exact(&mut query).unwrap();
-    note(true);
+    note(true, &query);
     let answer = answer(&query, Server::Answers).unwrap();
     stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat()).unwrap();
 }
@@ -180,7 +184,15 @@ fn are_alike(real: &[Seen], model: &[Seen]) -> bool {
         seen.sort_by_key(|seen| ((seen.at - first).as_millis() / 50, seen.server, seen.over_tcp));
     }
     let mut pairs = real_order.iter().zip(&model_order);
-    real.len() == model.len() && pairs.all(|(a, b)| (a.server, a.over_tcp) == (b.server, b.over_tcp) && close(a, b))
+    let is_same = |a: &Seen, b: &Seen| (a.server, a.over_tcp) == (b.server, b.over_tcp) && close(a, b);
+    real.len() == model.len() && ids(real) == ids(model) && pairs.all(|(a, b)| is_same(a, b))
+}
+
+/// Whether all queries over UDP have one ID.
+fn ids(seen: &[Seen]) -> bool {
+    let mut over_udp = seen.iter().filter(|seen| !seen.over_tcp).map(|seen| seen.id);
+    let first = over_udp.next();
+    over_udp.all(|id| Some(id) == first)
 }
 
 /// Lets the program of the folder and a client of the model look up the same.

@@ -37,6 +37,8 @@ pub struct Stub {
     pub ignore: u16,
     /// Whether it takes an answer to an earlier attempt.
     pub late: bool,
+    /// Whether all attempts of a lookup over UDP have the same query ID.
+    pub keep_id: bool,
     /// Whether it asks again over TCP after a truncated answer.
     pub tcp: bool,
 }
@@ -111,11 +113,13 @@ const CUSTOM: Stub = Stub {
     retry_on: SERVFAIL | NOTIMP | REFUSED,
     ignore: 0,
     late: false,
+    keep_id: false,
     tcp: true,
 };
 
 /// The C library of GNU: `RES_TIMEOUT` and `RES_DFLRETRY` of resolv.h, resolv.conf(5).
-const GLIBC: Stub = Stub { attempts: 2, timeout: 5 * NS_PER_S, growth: Growth::Glibc, late: true, ..CUSTOM };
+const GLIBC: Stub =
+    Stub { attempts: 2, timeout: 5 * NS_PER_S, growth: Growth::Glibc, late: true, keep_id: true, ..CUSTOM };
 
 /// The models by their names; docs/clients.md has the source of each.
 pub const STUBS: [(&str, Stub); 6] = [
@@ -131,11 +135,15 @@ pub const STUBS: [(&str, Stub); 6] = [
             retry_on: SERVFAIL,
             ignore: NOT_USABLE & !SERVFAIL,
             late: true,
+            keep_id: true,
             ..CUSTOM
         },
     ),
     ("go", Stub { attempts: 2, timeout: 5 * NS_PER_S, retry_on: NOT_USABLE, ..CUSTOM }),
-    ("c-ares", Stub { attempts: 4, timeout: 5 * NS_PER_S, growth: Growth::Double, late: true, ..CUSTOM }),
+    (
+        "c-ares",
+        Stub { attempts: 4, timeout: 5 * NS_PER_S, growth: Growth::Double, late: true, keep_id: true, ..CUSTOM },
+    ),
     (
         "windows",
         Stub {
@@ -205,7 +213,7 @@ pub struct BadClient {
 /// The settings of a stub as they are written: name, how it is read, how it is shown.
 type Setting = (&'static str, fn(&mut Stub, &str) -> Option<()>, fn(&Stub) -> String);
 
-const SETTINGS: [Setting; 9] = [
+const SETTINGS: [Setting; 10] = [
     (
         "attempts",
         |stub, word| set(&mut stub.attempts, word.parse().ok().filter(|count| (1..=MOST_ATTEMPTS).contains(count))),
@@ -222,6 +230,7 @@ const SETTINGS: [Setting; 9] = [
     ("retry-on", |stub, word| set(&mut stub.retry_on, codes(word)), |stub| words_of(stub.retry_on)),
     ("ignore", |stub, word| set(&mut stub.ignore, codes(word)), |stub| words_of(stub.ignore)),
     ("late", |stub, word| set(&mut stub.late, switch(word)), |stub| on_off(stub.late)),
+    ("keep-id", |stub, word| set(&mut stub.keep_id, switch(word)), |stub| on_off(stub.keep_id)),
     ("tcp", |stub, word| set(&mut stub.tcp, switch(word)), |stub| on_off(stub.tcp)),
 ];
 
@@ -392,7 +401,10 @@ mod tests {
         assert_eq!(said("open"), "open");
         assert_eq!(said("custom:attempts=3,timeout=400ms"), "custom:attempts=3,timeout=400ms");
         let slow = said("musl:timeout=10s");
-        assert_eq!(slow, "custom:timeout=10s,growth=split,order=all,retry-on=servfail,ignore=any-servfail,late=on");
+        assert_eq!(
+            slow,
+            "custom:timeout=10s,growth=split,order=all,retry-on=servfail,ignore=any-servfail,late=on,keep-id=on"
+        );
         assert_eq!(slow.parse::<ClientModel>(), "musl:timeout=10s".parse());
         assert!(said("bind").contains("no such client: use open, custom, glibc"), "{}", said("bind"));
         assert!(said("glibc:tries=3").contains("no setting `tries`"));

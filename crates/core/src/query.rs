@@ -56,6 +56,8 @@ pub struct Attempt {
     pub number: u8,
     /// The place of its server in the client's list.
     pub server: u8,
+    /// The ID of all attempts of the lookup over UDP, as the machine numbers it; `None` for a new one.
+    pub id: Option<u16>,
     /// Whether the answer is compared with the expected one.
     pub is_compared: bool,
 }

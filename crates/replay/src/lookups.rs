@@ -62,6 +62,8 @@ struct Lookup {
     /// Attempts that the machines still have.
     pending: u8,
     submitted: Option<RunTime>,
+    /// The ID of all attempts, of one that keeps it.
+    id: Option<u16>,
     /// The last attempt that failed.
     failed: Option<Box<Failed>>,
 }
@@ -120,6 +122,7 @@ impl Lookups {
             resends: 0,
             pending: 0,
             submitted: None,
+            id: stub.keep_id.then_some(self.serial as u16),
             failed: None,
         };
         let slot = self.open.insert(lookup);
@@ -283,7 +286,8 @@ impl Lookup {
         self.attempts = number.checked_add(1)?;
         self.pending += 1;
         let is_compared = self.query.expected != Expected::Nothing;
-        let attempt = Attempt { lookup: slot, serial: self.serial, number, server: server as u8, is_compared };
+        let attempt =
+            Attempt { lookup: slot, serial: self.serial, number, server: server as u8, id: self.id, is_compared };
         let query = Query { expected: Expected::Attempt(attempt), ..self.query.clone() };
         Some(Ask { query, server })
     }

@@ -35,6 +35,8 @@ pub struct Pending {
     pub socket: SocketKey,
     /// The source address, if it must be set: the client's, or one that replaces it.
     pub source: Option<IpAddr>,
+    /// Whether another query may have its socket and ID, to another server.
+    pub is_by_server: bool,
     /// Its stage.
     pub stage: Stage,
     /// The class of its client.
@@ -59,6 +61,7 @@ impl Pending {
             id,
             socket,
             source: route.source,
+            is_by_server: false,
             stage: Stage::Queued,
             class: query.class,
             expected: query.expected,

@@ -6,6 +6,7 @@ use crate::path::NetworkPath;
 use crate::route::Sources;
 use crate::table::Policy;
 use crate::targets::{Ports, Targets};
+use ldplayer_core::client::ClientModel;
 use ldplayer_net::pace::Precision;
 
 /// The resolved settings of a replay.
@@ -55,5 +56,12 @@ impl Settings {
     /// Ports of the servers for encrypted DNS.
     pub const fn ports(&self) -> Ports {
         Ports { tls: self.tls_port, doh: self.doh_port }
+    }
+
+    /// The same with clients that ask each question once.
+    #[must_use]
+    pub fn asking_once(self) -> Self {
+        let once = |policy: Policy| Policy { client: ClientModel::Open, ..policy };
+        Self { policy: once(self.policy), classes: self.classes.into_iter().map(once).collect(), ..self }
     }
 }

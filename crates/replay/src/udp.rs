@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use hashbrown::HashMap;
 use ldplayer_core::message::{HEADER, flag};
-use ldplayer_core::{Expected, Message, Outcome, Query, Reason, RunTime, Status};
+use ldplayer_core::{Attempt, Expected, Message, Outcome, Query, Reason, RunTime, Status};
 
 use crate::answered::Answered;
 use crate::counts::Counts;
@@ -76,6 +76,8 @@ pub struct Udp {
     config: UdpConfig,
     slab: Slab<Pending>,
     by_id: HashMap<u64, Slot, NeighbourState>,
+    /// Queries whose key has their server in it.
+    by_server: usize,
     next_id: Vec<u16>,
     queued: VecDeque<Slot>,
     /// A query for which no ID was free, in a replay that waits for one.
@@ -101,6 +103,7 @@ impl Udp {
             config,
             slab: Slab::default(),
             by_id: HashMap::default(),
+            by_server: 0,
             next_id: Vec::new(),
             queued: VecDeque::new(),
             waiting: None,
@@ -131,6 +134,11 @@ impl Udp {
         if !(HEADER..=usize::from(u16::MAX) - 8 - 40).contains(&query.wire.len()) {
             return refuse(self, Reason::BadMessage);
         }
+        if let Expected::Attempt(Attempt { id: Some(id), serial, .. }) = query.expected
+            && let Some(is_by_server) = self.same_id(&route, id, serial)
+        {
+            return self.place_as(Pending { is_by_server, ..Pending::new(query, &route, route.socket, id) });
+        }
         match self.free_id(route.socket) {
             Some(free) => self.place(query, &route, free),
             None if self.config.waits_for_ids => self.waiting = Some((query, route)),
@@ -139,9 +147,56 @@ impl Udp {
     }
 
     fn place(&mut self, query: Query, route: &Route, (socket, id): (SocketKey, u16)) {
-        let slot = self.slab.insert(Pending::new(query, route, socket, id));
-        self.by_id.insert(key(socket, id), slot);
+        self.place_as(Pending::new(query, route, socket, id));
+    }
+
+    fn place_as(&mut self, pending: Pending) {
+        self.by_server += usize::from(pending.is_by_server);
+        let key = key_of(&pending);
+        let slot = self.slab.insert(pending);
+        self.by_id.insert(key, slot);
         self.queued.push_back(slot);
+    }
+
+    /// Whether an attempt can have the ID of its lookup, and whether its key then has the server in it. An earlier attempt at the same server ends: no
+    /// client could tell which of them an answer is to.
+    fn same_id(&mut self, route: &Route, id: u16, serial: u32) -> Option<bool> {
+        let plain = key(route.socket, id);
+        for (key, is_by_server) in [(plain, false), (with_server(plain, route.server), true)] {
+            let Some(slot) = self.by_id.get(&key).copied() else { return Some(is_by_server) };
+            let is_earlier = |pending: &&Pending| {
+                let of_lookup = matches!(pending.expected, Expected::Attempt(attempt) if attempt.serial == serial);
+                of_lookup && pending.server == route.server && pending.stage != Stage::Queued
+            };
+            if let Some(stage) = self.slab.get(slot).filter(is_earlier).map(|pending| pending.stage) {
+                if stage == Stage::Outstanding {
+                    self.expire(slot, None);
+                }
+                self.release(slot);
+                return Some(is_by_server);
+            }
+        }
+        None
+    }
+
+    /// The query that a datagram of this ID from or to a server is about, with its key: one that has the server in its key, if it fits.
+    fn find(
+        &self,
+        socket: SocketKey,
+        id: u16,
+        server: Option<SocketAddr>,
+        fits: impl Fn(&Pending) -> bool,
+    ) -> Option<(u64, Slot)> {
+        let plain = key(socket, id);
+        if self.by_server > 0 {
+            let beside = server.map(|server| with_server(plain, server));
+            let found = beside.and_then(|key| Some((key, *self.by_id.get(&key)?)));
+            let found = found.filter(|&(_, slot)| self.slab.get(slot).is_some_and(&fits));
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.by_id.get(&plain).map(|&slot| (plain, slot))
     }
 
     /// Whether no query waits for an ID: one that does gets it now, if there is one. The caller gives no other query before.
@@ -244,9 +299,10 @@ impl Udp {
         let Some(message) = Message::new(arrival.octets).filter(Message::is_response) else {
             return self.stray(arrival, Reason::Garbage);
         };
-        let key = key(arrival.socket, self.ids.reveal(message.id()));
-        let Some(&slot) = self.by_id.get(&key) else {
-            let seen = self.answered.has(key);
+        let id = self.ids.reveal(message.id());
+        let fits = |pending: &Pending| mismatch(pending, arrival, &message).is_none();
+        let Some((key, slot)) = self.find(arrival.socket, id, Some(arrival.peer), fits) else {
+            let seen = self.answered.has(key(arrival.socket, id));
             return self.stray(arrival, if seen { Reason::Duplicate } else { Reason::UnknownId });
         };
         match self.slab.get(slot).and_then(|pending| mismatch(pending, arrival, &message)) {
@@ -273,10 +329,11 @@ impl Udp {
         is_forgotten
     }
 
-    /// Handles a query returned by the error queue: its destination refused it.
-    pub fn handle_refused(&mut self, socket: SocketKey, octets: &[u8]) {
+    /// Handles a query returned by the error queue: its destination, if that is known, refused it.
+    pub fn handle_refused(&mut self, socket: SocketKey, server: Option<SocketAddr>, octets: &[u8]) {
         let Some(message) = Message::new(octets) else { return };
-        let Some(&slot) = self.by_id.get(&key(socket, self.ids.reveal(message.id()))) else { return };
+        let fits = |pending: &Pending| server == Some(pending.server) && pending.stage == Stage::Outstanding;
+        let Some((_, slot)) = self.find(socket, self.ids.reveal(message.id()), server, fits) else { return };
         if self.slab.get(slot).is_none_or(|pending| pending.stage != Stage::Outstanding) {
             return;
         }
@@ -426,7 +483,8 @@ impl Udp {
             Stage::Lingering => self.slab.unlink(&mut self.lingering, slot),
         }
         let pending = self.slab.remove(slot)?;
-        self.by_id.remove(&key(pending.socket, pending.id));
+        self.by_id.remove(&key_of(&pending));
+        self.by_server -= usize::from(pending.is_by_server);
         Some(pending)
     }
 
@@ -481,6 +539,21 @@ fn key(socket: SocketKey, id: u16) -> u64 {
     u64::from(socket.index()) << 16 | u64::from(id)
 }
 
+/// The key of a query to this server beside others of the same socket and ID: its upper bits, which no socket needs, stand for the server.
+fn with_server(key: u64, server: SocketAddr) -> u64 {
+    let address = match server.ip() {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    let folded = (0..8).fold(server.port(), |folded, part| folded.rotate_left(5) ^ (address >> (16 * part)) as u16);
+    key ^ u64::from(folded | 1) << 48
+}
+
+fn key_of(pending: &Pending) -> u64 {
+    let plain = key(pending.socket, pending.id);
+    if pending.is_by_server { with_server(plain, pending.server) } else { plain }
+}
+
 /// A hash of [`key`] that maps consecutive IDs of a socket to neighbouring buckets: with hundreds of thousands
 /// outstanding, a scattered table costs a cache miss per query. The keys cannot be chosen by outsiders.
 #[derive(Clone, Copy, Debug, Default)]
@@ -508,6 +581,7 @@ impl Hasher for Neighbour {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::response_sink::AttemptEvent;
     use crate::test::{query, response};
 
     const SERVER: &str = "127.0.0.1:53";
@@ -674,7 +748,7 @@ mod tests {
     fn a_refusal_ends_the_query_at_once() {
         let mut udp = machine();
         let sent = send(&mut udp, 1, 0);
-        udp.handle_refused(SHARED, &sent);
+        udp.handle_refused(SHARED, None, &sent);
         assert_eq!(statuses(&mut udp), [(1, Status::Refused, None)]);
         assert_eq!(udp.outstanding(), 0);
     }
@@ -737,6 +811,65 @@ mod tests {
             send(&mut udp, number, 0);
         }
         assert_eq!((udp.outstanding(), udp.outcomes().len()), (150_000, 0));
+    }
+
+    /// Sends an attempt of a lookup to a server, under an ID that the machine numbers so; returns the message that left.
+    fn attempt(udp: &mut Udp, number: u8, server: &str, at: i64) -> Vec<u8> {
+        let attempt = Attempt { lookup: 0, serial: 1, number, server: 0, id: Some(700), is_compared: false };
+        let query = Query { expected: Expected::Attempt(attempt), ..query(7, at) };
+        udp.handle_query(query, Route { server: server.parse().unwrap(), ..route() });
+        let slot = udp.poll_transmit().unwrap();
+        let transmit = udp.transmit(slot).unwrap();
+        let mut wire = transmit.wire.to_vec();
+        ldplayer_core::message::set_id(&mut wire, transmit.id);
+        udp.handle_sent(slot, RunTime(at), 4_000);
+        wire
+    }
+
+    /// Number and status of the attempts that have ended.
+    fn ended(udp: &mut Udp) -> Vec<(u8, Status)> {
+        let ended = udp.sink.attempts.drain(..).filter_map(|event| match event {
+            AttemptEvent::Ended(end) => Some((end.attempt.number, end.row.status)),
+            AttemptEvent::Sent(..) => None,
+        });
+        ended.collect()
+    }
+
+    #[test]
+    fn an_attempt_at_the_same_server_under_the_same_id_takes_the_place_of_the_one_before() {
+        let mut udp = machine();
+        let first = attempt(&mut udp, 0, SERVER, 0);
+        let second = attempt(&mut udp, 1, SERVER, 100);
+        assert_eq!((first, ended(&mut udp), udp.outstanding()), (second.clone(), vec![(0, Status::Timeout)], 1));
+        arrive(&mut udp, &response(&second, 0), 120);
+        assert_eq!((ended(&mut udp), udp.outstanding()), (vec![(1, Status::Answered)], 0));
+        assert!(udp.outcomes().is_empty() && udp.counts().sent == 0, "lookups are counted elsewhere");
+    }
+
+    #[test]
+    fn attempts_at_several_servers_under_one_id_are_told_apart_by_their_server() {
+        let others = ["127.0.0.2:53", "127.0.0.3:53"];
+        let mut udp = machine();
+        let wire = attempt(&mut udp, 0, SERVER, 0);
+        for (number, server) in (1..).zip(others) {
+            assert_eq!(attempt(&mut udp, number, server, 10), wire);
+        }
+        assert_eq!(udp.outstanding(), 3);
+        let answer = response(&wire, 0);
+        let from = |server: &str, at| Arrival {
+            socket: SHARED,
+            peer: server.parse().unwrap(),
+            local: None,
+            at: RunTime(at),
+            octets: &answer,
+        };
+        udp.handle_datagram(&from(others[1], 20));
+        udp.handle_refused(SHARED, Some(others[0].parse().unwrap()), &wire);
+        assert_eq!(ended(&mut udp), [(2, Status::Answered), (1, Status::Refused)]);
+        udp.handle_datagram(&from("127.0.0.9:53", 30));
+        assert_eq!(statuses(&mut udp), [(u64::MAX, Status::Stray, Some(Reason::UnknownId))]);
+        udp.handle_datagram(&from(SERVER, 40));
+        assert_eq!((ended(&mut udp), udp.outstanding(), udp.by_server), (vec![(0, Status::Answered)], 0, 0));
     }
 
     #[test]

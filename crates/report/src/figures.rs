@@ -12,6 +12,8 @@ use crate::axis::{Axis, Scale};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
+    /// What did users see? Only of a run whose clients react.
+    Users,
     /// What did the server do?
     Server,
     /// How were connections used? Only of a run that opened some.
@@ -31,6 +33,8 @@ pub enum Needs {
     Compared,
     /// A server that was watched.
     Watched,
+    /// Clients that react.
+    Lookups,
 }
 
 /// How a figure is drawn.
@@ -130,6 +134,27 @@ const FIGURE: Figure = Figure {
 
 /// All of them, as the page has them.
 pub const FIGURES: &[Figure] = &[
+    Figure {
+        id: "lookup_time",
+        section: Section::Users,
+        needs: Needs::Lookups,
+        title: "Time of a lookup.",
+        caption: "Share of lookups answered within a time, from the first attempt to the answer that the client takes, and of attempts, each by itself: what the server took.",
+        none: "Nothing was answered.",
+        look: CUMULATIVE_LATENCY,
+        data: |_, figures| Data::Curves(figures.lookup_time.clone()),
+        ..FIGURE
+    },
+    Figure {
+        id: "attempts_time",
+        section: Section::Users,
+        needs: Needs::Lookups,
+        title: "Load by first attempts and by retries.",
+        caption: "Packets that clients sent, by second.",
+        look: over_time("per second", "per_second", Scale::Count),
+        data: |_, figures| Data::Curves(figures.attempts_time.clone()),
+        ..FIGURE
+    },
     Figure {
         id: "throughput",
         is_wide: true,
@@ -394,6 +419,7 @@ pub fn by_section(report: &RunReport) -> BTreeMap<Section, Vec<Figure>> {
         Needs::Nothing => true,
         Needs::Compared => summary.answers_compared.is_some(),
         Needs::Watched => summary.telemetry.server.is_some(),
+        Needs::Lookups => summary.lookups.is_some(),
     };
     let mut sections: BTreeMap<Section, Vec<Figure>> = BTreeMap::new();
     for figure in FIGURES.iter().filter(|figure| has(figure.needs)) {
@@ -439,7 +465,8 @@ fn closes(report: &RunReport) -> Vec<Bar> {
 mod tests {
     use super::*;
 
-    const HEADS: [(Section, &str); 4] = [
+    const HEADS: [(Section, &str); 5] = [
+        (Section::Users, "Of a run with [clients that react](clients.md):"),
         (Section::Server, "Of the server:"),
         (Section::Connections, "Of a run with connections (see [transports](transports.md)):"),
         (Section::Usage, "Of what both ends used:"),

@@ -127,7 +127,7 @@ pub struct LatencyCounts {
 impl Latencies {
     /// Counts the answered queries among these rows.
     pub fn observe(&self, rows: &[Outcome]) {
-        let answered = rows.iter().filter(|row| row.status == Status::Answered);
+        let answered = rows.iter().filter(|row| row.status == Status::Answered && row.attempt.is_none());
         let mut fine = self.fine.lock().unwrap_or_else(PoisonError::into_inner);
         for (sent, came) in answered.filter_map(|row| row.sent.or(row.submitted).zip(row.answered)) {
             let ns = (came - sent).max(0) as u64;

@@ -111,6 +111,7 @@ fn render(report: &RunReport, data: &str, about: &str) -> Result<String, minijin
         checks => Value::from(Serde(head::checks(&report.verdict.checks, words::check))),
         server_checks => Value::from(Serde(head::checks(&report.verdict.server.checks, words::quantity))),
         names => Value::from(Serde(names::section(summary.names.as_ref()))),
+        lookups => Value::from(Serde(tables::lookups(summary))),
         errors => Value::from(Serde(tables::extended_errors(summary))),
         timed => report.limits.timing.is_some(),
         timing => Value::from(Serde(tables::timing(report))),

@@ -86,7 +86,9 @@ pub fn analyse(dir: &RunDir, query_timeout: i64, limits: &VerdictLimits) -> Resu
         answers_compared: accounts.answers().compared(),
         ..Summary::default()
     };
-    summary.lookups = lookups::read(dir, &files)?;
+    let (first, _) = accounts.span().unwrap_or_default();
+    let lookups = lookups::read(dir, &files, first)?;
+    summary.lookups = lookups.as_ref().map(|found| found.summary.clone());
     let sampled = Sampled::read(&dir.telemetry())?;
     let mut figures = Figures::default();
     let mut delayed = None;
@@ -103,6 +105,9 @@ pub fn analyse(dir: &RunDir, query_timeout: i64, limits: &VerdictLimits) -> Resu
         figures = figures::draw(&mut timeline, &summary);
         summary.latency_ms.drift_percent = drift::percent(&figures.latency_time);
         connections::draw(&sampled, &mut figures);
+    }
+    if let Some(lookups::Found { times, load, .. }) = lookups {
+        (figures.lookup_time, figures.attempts_time) = (times, load);
     }
     resources::draw(&sampled, &mut figures);
     let unsent_without_design = accounts.unsent_without_design();

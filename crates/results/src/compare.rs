@@ -218,6 +218,11 @@ fn quantities(sides: &[&Side]) -> Vec<(Family, Quantity)> {
     names.dedup();
     let codes = names.into_iter().filter_map(|name| crate::rcode::code(name));
     list.extend(codes.map(|code| (Family::Rcodes, Quantity::Rcode(code))));
+    if runs().any(|run| run.lookups.is_some()) {
+        let quantiles = [Quantile::P50, Quantile::P90, Quantile::P99].map(Quantity::Lookup);
+        let of_lookups = quantiles.into_iter().chain([Quantity::LookupFailed, Quantity::Attempts]);
+        list.extend(of_lookups.map(|quantity| (Family::Lookups, quantity)));
+    }
     if runs().any(|run| !run.answers.is_empty()) {
         let compared = [Answer::Match, Answer::Better, Answer::Worse, Answer::Changed].map(Quantity::Compared);
         list.extend(compared.map(|quantity| (Family::Answers, quantity)));

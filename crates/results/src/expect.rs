@@ -11,6 +11,7 @@
 //! cpu                                                 processor time of the server for each query sent
 //! memory                                              B kB MB GB: most that the server had resident; memory(pss): shared once
 //! cores qps                                           cores that the server used, queries sent per second
+//! lookup_p50 … lookup_max lookup_failed attempts      of clients that react: from the first attempt to the answer; %; for each lookup
 //! ```
 //!
 //! A bound like `1.10 x` or `1.00 x +- 0.1 %` is a multiple of what another run has, for comparisons.
@@ -83,6 +84,12 @@ pub enum Quantity {
     Cores,
     /// Queries sent per second.
     Qps,
+    /// How long lookups of clients that react took, where one that failed is endless.
+    Lookup(Quantile),
+    /// Lookups whose client gave up, of those asked.
+    LookupFailed,
+    /// Attempts for each lookup.
+    Attempts,
 }
 
 /// How memory is counted that several processes share.
@@ -160,7 +167,7 @@ impl Expectation {
 
 impl Quantity {
     /// Those that have a word of their own; response codes have their names besides.
-    const NAMED: [(&'static str, Self); 13] = [
+    const NAMED: [(&'static str, Self); 15] = [
         ("answered", Self::Answered),
         ("timed_out", Self::TimedOut),
         ("failed", Self::Failed),
@@ -174,8 +181,12 @@ impl Quantity {
         ("cpu", Self::Cpu),
         ("cores", Self::Cores),
         ("qps", Self::Qps),
+        ("lookup_failed", Self::LookupFailed),
+        ("attempts", Self::Attempts),
     ];
     const MEMORY: &'static str = "memory";
+    /// What stands before the quantile of lookups.
+    const LOOKUP: &'static str = "lookup_";
 }
 
 impl Resident {
@@ -214,6 +225,7 @@ impl fmt::Display for Quantity {
             Self::Rcode(code) => f.write_str(&rcode::name(*code).to_ascii_lowercase()),
             Self::Memory(Resident::Rss) => f.write_str(Self::MEMORY),
             Self::Memory(counted) => write!(f, "{}({})", Self::MEMORY, word(&Resident::NAMED, counted)),
+            Self::Lookup(quantile) => write!(f, "{}{}", Self::LOOKUP, word(&Quantile::NAMED, quantile)),
             Self::Latency { quantile, from: Origin::Sent } => f.write_str(word(&Quantile::NAMED, quantile)),
             Self::Latency { quantile, from } => {
                 write!(f, "{}({})", word(&Quantile::NAMED, quantile), word(&Origin::NAMED, from))

@@ -1,7 +1,7 @@
 //! Holding an expectation against the figures of a run.
 
 use crate::expect::{Bound, Expectation, Origin, Quantile, Quantity, Relation, Resident};
-use crate::model::{Check, SideUsage, Summary, Tail};
+use crate::model::{Check, Lookups, SideUsage, Summary, Tail};
 use crate::numbers::{fixed, grouped, in_bytes};
 use crate::rcode;
 
@@ -27,6 +27,8 @@ pub(crate) enum Found {
     Cores(f64),
     /// Queries per second.
     Rate(f64),
+    /// Attempts for each lookup.
+    Attempts(f64),
 }
 
 impl Found {
@@ -36,7 +38,11 @@ impl Found {
             Self::Part { part, whole } => part as f64 * 100.0 / whole as f64,
             Self::Milliseconds(took) => took.unwrap_or(f64::INFINITY),
             Self::Octets(octets) => octets as f64,
-            Self::Change(value) | Self::Microseconds(value) | Self::Cores(value) | Self::Rate(value) => value,
+            Self::Change(value)
+            | Self::Microseconds(value)
+            | Self::Cores(value)
+            | Self::Rate(value)
+            | Self::Attempts(value) => value,
         }
     }
 }
@@ -140,8 +146,19 @@ impl Quantity {
                 .or(summary.rate.qps_mean)
                 .map(Found::Rate)
                 .ok_or("queries of one moment have no rate"),
+            Self::Lookup(quantile) => {
+                of_lookups(summary).map(|lookups| Found::Milliseconds(quantile.of(&lookups.time_ms)))
+            }
+            Self::LookupFailed => of_lookups(summary).map(|of| Found::Part { part: of.failed, whole: of.asked }),
+            Self::Attempts => of_lookups(summary).map(|lookups| Found::Attempts(lookups.attempts)),
         }
     }
+}
+
+/// The lookups; or why there are none.
+fn of_lookups(summary: &Summary) -> Result<&Lookups, &'static str> {
+    let lookups = summary.lookups.as_ref().ok_or("no client reacts: --client");
+    lookups.and_then(|lookups| if lookups.asked == 0 { Err("no query was sent") } else { Ok(lookups) })
 }
 
 /// What the server used; or why that is not known.
@@ -197,6 +214,7 @@ impl std::fmt::Display for Found {
             Self::Octets(octets) => f.write_str(&in_bytes(octets)),
             Self::Cores(cores) => write!(f, "{cores:.2} cores"),
             Self::Rate(rate) => write!(f, "{} queries/s", fixed(rate, 1)),
+            Self::Attempts(attempts) => write!(f, "{attempts:.3} a lookup"),
         }
     }
 }

@@ -186,6 +186,7 @@ fn ask(
     monitor: &Arc<Monitor>,
 ) -> Result<(Answers, Receiver<Vec<Transaction>>), AskError> {
     let settings = Settings { fast: false, max_lag: None, precision: Precision::Low, ..settings.clone() };
+    let settings = settings.asking_once();
     let shards = Shards::all(settings.workers);
     // Bounded by the number of queries.
     let (responses, now) = unbounded();

@@ -97,6 +97,7 @@ fn ask(settings: &Settings, targets: Targets, questions: VecDeque<Query>, monito
         classes: settings.classes.iter().copied().map(patient).collect(),
         ..settings.clone()
     };
+    let settings = settings.asking_once();
     let ready = ldplayer_replay::prepare(settings, Shards::all(1), Questions(questions), monitor);
     let mut rows = Rows::default();
     let ended = ready.run(RunStart::soon(), &mut rows);

@@ -111,10 +111,10 @@ impl Transports {
         }
     }
 
-    /// Queries in flight, over all transports, and lookups that have not ended.
+    /// Queries in flight, over all transports; at least as many as lookups that have not ended, which may be between two attempts.
     pub fn outstanding(&self) -> usize {
         let lookups = self.lookups.as_ref().map_or(0, Lookups::open);
-        self.udp.outstanding() + self.connections.outstanding() + self.quic.outstanding() + lookups
+        lookups.max(self.udp.outstanding() + self.connections.outstanding() + self.quic.outstanding())
     }
 
     /// Whether arrivals must be read as soon as possible: a connection is being established, or expects several answers,

@@ -53,6 +53,21 @@ pub fn extended_errors(summary: &Summary) -> Vec<Line> {
         .collect()
 }
 
+/// What users saw of clients that react.
+pub fn lookups(summary: &Summary) -> Option<Vec<Line>> {
+    let lookups = summary.lookups.as_ref()?;
+    let of = |n: u64, whole: u64| vec![grouped(n), share(n, Some(whole))];
+    let mut lines = vec![
+        Line::new("lookups", vec![grouped(lookups.asked), String::new()]),
+        Line::new("the client gave up", of(lookups.failed, lookups.asked)),
+        Line::new("attempts", vec![grouped(lookups.packets), format!("{:.3} a lookup", lookups.attempts)]),
+        Line::new("retries", of(lookups.retries, lookups.packets)),
+    ];
+    lines.extend(by_count(&lookups.retries_by_reason).map(|(name, n)| Line::sub(&name, of(n, lookups.packets))));
+    lines.push(Line::new("at another server", of(lookups.failovers, lookups.packets)));
+    Some(lines)
+}
+
 /// Timing errors in microseconds: min, quartiles, tails.
 pub fn timing(report: &RunReport) -> Vec<Line> {
     let timing = &report.summary.timing;
@@ -68,11 +83,13 @@ pub fn timing(report: &RunReport) -> Vec<Line> {
 /// Latencies in milliseconds: queries and percentiles.
 pub fn latency(report: &RunReport) -> Vec<Line> {
     let latency = &report.summary.latency_ms;
-    let mut lines = vec![
+    let lookups = report.summary.lookups.as_ref().map(|lookups| Line::new("lookups", tail(&lookups.time_ms)));
+    let mut lines: Vec<Line> = lookups.into_iter().collect();
+    lines.extend([
         Line::new("from sent", tail(&latency.from_sent)),
         Line::new("from due", tail(&latency.from_intended)),
         Line::new("from sent, answered queries", tail(&latency.answered_only)),
-    ];
+    ]);
     let mut group = |head: &str, classes: Vec<(String, &Tail)>| {
         if !classes.is_empty() {
             lines.push(Line::new(head, Vec::new()));

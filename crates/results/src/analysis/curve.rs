@@ -72,6 +72,10 @@ macro_rules! curves {
 }
 
 curves! {
+    Lookups "lookups" "lookups: first attempt to answer",
+    Attempts "attempts" "attempts, each by itself",
+    FirstAttempts "first_attempts" "first attempts",
+    Retries "retries" "retries",
     Sent "sent" "queries sent",
     Answers "answers" "answers",
     Queries "queries" "queries",

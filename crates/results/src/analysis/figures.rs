@@ -33,6 +33,10 @@ pub struct Figures {
     pub rate: Vec<RatePoint>,
     /// Cumulative rate error in 1-s and 0.1-s windows.
     pub rate_cdf: Vec<Point>,
+    /// Cumulative time of lookups, and of their attempts.
+    pub lookup_time: Vec<Point>,
+    /// First attempts and retries per second.
+    pub attempts_time: Vec<Point>,
     /// Queries and answers per second.
     pub throughput: Vec<Point>,
     /// Queries per second by how their answers compare with the expected ones.
@@ -340,7 +344,7 @@ fn latency_connections(timeline: &mut Timeline) -> Vec<Point> {
 }
 
 /// Share of the queries answered within a time. It ends where the queries do that were answered.
-fn latency_cdf(latency: &mut Censored, of: Curve) -> Vec<Point> {
+pub fn latency_cdf(latency: &mut Censored, of: Curve) -> Vec<Point> {
     let shares = (0..=CLASS_POINTS).map(|at| at as f64 / CLASS_POINTS as f64);
     let point = |share: f64| Some(Point { x: latency.quantile_ms(share)?.max(1e-3), y: share * 100.0, of });
     shares.map(point).take_while(Option::is_some).flatten().collect()

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
 use hashbrown::HashMap;
 use ldplayer_core::Status;
+use ldplayer_core::time::NS_PER_S;
 
 use super::accounts::status;
+use super::curve::Curve;
+use super::figures::{Point, latency_cdf, per_second};
 use super::read::{Batch, RowFiles, at};
 use super::spread::Censored;
+use super::timeline::add;
 use crate::error::ResultsError;
 use crate::model;
 use crate::store::RunDir;
@@ -29,6 +33,20 @@ struct Lookups {
     /// Attempts of lookups that had more than one, as far as they were sent.
     retried: HashMap<Key, Vec<Attempt>>,
     packets: u64,
+    /// How long attempts took, each by itself.
+    attempts: Censored,
+    /// Attempts by second: first ones, and retries.
+    load: [Vec<u64>; 2],
+}
+
+/// What is known of lookups.
+pub struct Found {
+    /// The figures of `run.json`.
+    pub summary: model::Lookups,
+    /// Share of lookups, and of attempts, that were answered within a time.
+    pub times: Vec<Point>,
+    /// First attempts and retries per second.
+    pub load: Vec<Point>,
 }
 
 /// An attempt that left.
@@ -41,8 +59,8 @@ struct Attempt {
     rcode: Option<u16>,
 }
 
-/// The figures of a run's lookups; `None` where no client reacts.
-pub fn read(dir: &RunDir, queries: &RowFiles) -> Result<Option<model::Lookups>, ResultsError> {
+/// The lookups of a run that begins at `first`; `None` where no client reacts.
+pub fn read(dir: &RunDir, queries: &RowFiles, first: i64) -> Result<Option<Found>, ResultsError> {
     let attempts = RowFiles::open_attempts(dir)?;
     if attempts.is_empty() {
         return Ok(None);
@@ -50,8 +68,11 @@ pub fn read(dir: &RunDir, queries: &RowFiles) -> Result<Option<model::Lookups>, 
     let mut lookups = Lookups::default();
     let all = i64::MIN..i64::MAX;
     queries.scan(&COLUMNS, &all, |batch| lookups.add(batch))?;
-    attempts.scan(&OF_ATTEMPTS, &all, |batch| lookups.add_attempts(batch))?;
-    Ok(Some(lookups.figures()))
+    attempts.scan(&OF_ATTEMPTS, &all, |batch| lookups.add_attempts(batch, first))?;
+    let mut times = latency_cdf(&mut lookups.times, Curve::Lookups);
+    times.extend(latency_cdf(&mut lookups.attempts, Curve::Attempts));
+    let load = lookups.load_per_second();
+    Ok(Some(Found { times, load, summary: lookups.figures() }))
 }
 
 impl Lookups {
@@ -77,7 +98,7 @@ impl Lookups {
         Ok(())
     }
 
-    fn add_attempts(&mut self, batch: &Batch<'_>) -> Result<(), ResultsError> {
+    fn add_attempts(&mut self, batch: &Batch<'_>, first: i64) -> Result<(), ResultsError> {
         let index = batch.numbers::<UInt64Type>("index")?;
         let client = batch.words::<Int32Type, _>("client", |address| self.client(address))?;
         let server = batch.words::<Int32Type, _>("server", |address| address)?;
@@ -89,13 +110,19 @@ impl Lookups {
         for row in 0..batch.len() {
             let Some(status) = status.at(row).flatten().filter(|status| status.is_query()) else { continue };
             self.packets += 1;
+            let sent = at(submitted, row);
+            self.attempts.push(at(answered, row).zip(sent).map(|(answered, sent)| answered - sent));
+            if let (Some(sent), Some(number)) = (sent, at(number, row)) {
+                let second = (sent - first).div_euclid(NS_PER_S);
+                add(&mut self.load[usize::from(number > 0)], second, 1);
+            }
             let (Some(index), Some(client), Some(number)) = (at(index, row), client.at(row), at(number, row)) else {
                 continue;
             };
             let Some(attempts) = self.retried.get_mut(&(index, client)) else { continue };
             attempts.push(Attempt {
                 number,
-                submitted: at(submitted, row).unwrap_or_default(),
+                submitted: sent.unwrap_or_default(),
                 server: server.at(row).unwrap_or_default().to_owned(),
                 status,
                 answered: at(answered, row),
@@ -103,6 +130,17 @@ impl Lookups {
             });
         }
         Ok(())
+    }
+
+    /// Both curves over the whole of the run: one that ends has not gone to zero.
+    fn load_per_second(&mut self) -> Vec<Point> {
+        let seconds = self.load.iter().map(Vec::len).max().unwrap_or(0);
+        let curves = self.load.iter_mut().zip([Curve::FirstAttempts, Curve::Retries]);
+        let drawn = curves.flat_map(|(counts, of)| {
+            counts.resize(seconds, 0);
+            per_second(counts, of)
+        });
+        drawn.collect()
     }
 
     fn client(&mut self, address: &str) -> u32 {

@@ -159,6 +159,7 @@ impl<'a> Gate<'a> {
             Quantity::NotSent => run.summary.queries.trace.unwrap_or_default(),
             Quantity::Answered | Quantity::TimedOut | Quantity::Failed => run.summary.queries.sent,
             Quantity::Compared(_) => run.summary.answers.values().sum(),
+            Quantity::LookupFailed => run.summary.lookups.as_ref().map_or(0, |lookups| lookups.asked),
             _ => run.summary.queries.answered,
         };
         Some(if is_count { figure * 100.0 / whole.max(1) as f64 } else { figure })

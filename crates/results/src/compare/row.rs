@@ -33,6 +33,8 @@ pub enum Family {
     Rcodes,
     /// Answers held against recorded ones.
     Answers,
+    /// What users saw of clients that react.
+    Lookups,
 }
 
 /// What a difference is worth.

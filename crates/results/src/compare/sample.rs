@@ -85,13 +85,18 @@ impl Sample {
         let sent = side.runs.iter().map(|(_, report)| report.summary.queries.sent).min().unwrap_or_default();
         let scale = match quantity {
             Quantity::Drift => Scale::Drift,
-            Quantity::Latency { .. } | Quantity::Cpu | Quantity::Cores | Quantity::Memory(_) | Quantity::Qps => {
-                Scale::Ratio
-            }
+            Quantity::Latency { .. }
+            | Quantity::Lookup(_)
+            | Quantity::Cpu
+            | Quantity::Cores
+            | Quantity::Memory(_)
+            | Quantity::Qps
+            | Quantity::Attempts => Scale::Ratio,
             _ => Scale::Points { queries: sent as f64 },
         };
         let by = match quantity {
-            Quantity::Latency { quantile: Quantile::P99 | Quantile::P999 | Quantile::Max, .. } => By::Ranks,
+            Quantity::Latency { quantile: Quantile::P99 | Quantile::P999 | Quantile::Max, .. }
+            | Quantity::Lookup(Quantile::P99 | Quantile::P999 | Quantile::Max) => By::Ranks,
             _ => By::Means,
         };
         let (numbers, values) = (Vec::new(), Vec::new());

@@ -19,7 +19,8 @@ const WIDE: f64 = 50.0;
 /// The unit of a compared quantity.
 pub const fn unit(quantity: Quantity) -> &'static str {
     match quantity {
-        Quantity::Latency { .. } => "ms",
+        Quantity::Latency { .. } | Quantity::Lookup(_) => "ms",
+        Quantity::Attempts => "a lookup",
         Quantity::Cpu => "µs",
         Quantity::Memory(_) => "B",
         Quantity::Cores => "cores",

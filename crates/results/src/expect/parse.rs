@@ -55,6 +55,10 @@ fn quantity(text: &mut Cursor<'_>) -> Result<Quantity, ExpectError> {
         let from = inside(text, &Origin::NAMED, Origin::Sent, "expected sent) or intended)")?;
         return Ok(Quantity::Latency { quantile, from });
     }
+    let of_lookup = word.strip_prefix(Quantity::LOOKUP).map(|rest| if rest == "p99.9" { "p999" } else { rest });
+    if let Some(&(_, quantile)) = of_lookup.and_then(|word| Quantile::NAMED.iter().find(|(name, _)| *name == word)) {
+        return Ok(Quantity::Lookup(quantile));
+    }
     if let Some(&(_, quantity)) = Quantity::NAMED.iter().find(|(name, _)| *name == word) {
         return Ok(quantity);
     }
@@ -170,13 +174,14 @@ fn unfit(quantity: Quantity, bound: Bound) -> Option<&'static str> {
         (Quantity::Drift, Bound::Percent(_)) => None,
         (Quantity::Drift, _) => Some("a share of the latency, such as 10 %"),
         (_, Bound::Times { .. }) => None,
-        (Quantity::Latency { .. } | Quantity::Cpu, Bound::Time(_)) => None,
+        (Quantity::Latency { .. } | Quantity::Lookup(_) | Quantity::Cpu, Bound::Time(_)) => None,
         (Quantity::Memory(_), Bound::Octets(_)) => None,
-        (Quantity::Qps | Quantity::Cores, Bound::Number(_)) => None,
-        (Quantity::Latency { .. }, _) => Some("a duration with its unit, such as 20ms"),
+        (Quantity::Qps | Quantity::Cores | Quantity::Attempts, Bound::Number(_)) => None,
+        (Quantity::Latency { .. } | Quantity::Lookup(_), _) => Some("a duration with its unit, such as 20ms"),
         (Quantity::Cpu, _) => Some("processor time for a query, such as 30us"),
         (Quantity::Memory(_), _) => Some("a size with its unit, such as 100 MB"),
         (Quantity::Qps, _) => Some("queries per second, such as 1000"),
+        (Quantity::Attempts, _) => Some("attempts for each lookup, such as 1.05"),
         (Quantity::Cores, _) => Some("a number of cores, such as 1.5"),
         (_, Bound::Percent(percent)) if percent > 100.0 => Some("at most 100 %"),
         // Zero needs no unit.
@@ -190,7 +195,8 @@ fn unfit(quantity: Quantity, bound: Bound) -> Option<&'static str> {
 fn words() -> impl Iterator<Item = String> {
     let own = Quantity::NAMED.iter().map(|&(name, _)| name).chain([Quantity::MEMORY]);
     let own = own.chain(Quantile::NAMED.iter().map(|&(name, _)| name));
-    own.map(str::to_owned).chain(rcode::names().map(str::to_ascii_lowercase))
+    let of_lookups = Quantile::NAMED.iter().map(|(name, _)| format!("{}{name}", Quantity::LOOKUP));
+    own.map(str::to_owned).chain(of_lookups).chain(rcode::names().map(str::to_ascii_lowercase))
 }
 
 fn listed() -> String {

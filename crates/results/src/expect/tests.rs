@@ -165,20 +165,21 @@ fn an_expectation_is_a_string_in_json() {
 fn expectations() -> impl Strategy<Value = Expectation> {
     let figure = || prop_oneof![(0u32..=100).prop_map(f64::from), 0.0..100.0f64];
     let times = (figure(), figure()).prop_map(|(factor, tolerance)| Bound::Times { factor, tolerance });
-    let others = [Quantity::Drift, Quantity::Cpu, Quantity::Cores, Quantity::Qps];
+    let others = [Quantity::Drift, Quantity::Cpu, Quantity::Cores, Quantity::Qps, Quantity::Attempts];
     let named = Quantity::NAMED.iter().map(|&(_, quantity)| quantity);
     let named: Vec<Quantity> = named.filter(|quantity| !others.contains(quantity)).collect();
     let share = prop_oneof![prop::sample::select(named), any::<u16>().prop_map(Quantity::Rcode)];
     let share = (share, prop_oneof![figure().prop_map(Bound::Percent), figure().prop_map(Bound::Count), times.clone()]);
     let quantile = prop::sample::select(Quantile::NAMED.map(|(_, quantile)| quantile).to_vec());
     let from = prop::sample::select(vec![Origin::Sent, Origin::Intended]);
+    let lookup = quantile.clone().prop_map(Quantity::Lookup);
     let latency = (quantile, from).prop_map(|(quantile, from)| Quantity::Latency { quantile, from });
     let time = (0..1u64 << 53).prop_map(Bound::Time);
-    let latency = (prop_oneof![latency, Just(Quantity::Cpu)], prop_oneof![time, times.clone()]);
+    let latency = (prop_oneof![latency, lookup, Just(Quantity::Cpu)], prop_oneof![time, times.clone()]);
     let counted = prop::sample::select(Resident::NAMED.map(|(_, counted)| counted).to_vec());
     let octets = (0..1u64 << 53).prop_map(Bound::Octets);
     let memory = (counted.prop_map(Quantity::Memory), prop_oneof![octets, times]);
-    let rate = prop::sample::select(vec![Quantity::Qps, Quantity::Cores]);
+    let rate = prop::sample::select(vec![Quantity::Qps, Quantity::Cores, Quantity::Attempts]);
     let rate = (rate, (0.0..1e9f64).prop_map(Bound::Number));
     let drift = (Just(Quantity::Drift), figure().prop_map(Bound::Percent));
     let relation = prop::sample::select(Relation::NAMED.map(|(_, relation)| relation).to_vec());

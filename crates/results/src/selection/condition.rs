@@ -26,7 +26,7 @@ enum Field {
 }
 
 /// The fields, each with its column. Those of rules have the names that they have there.
-const FIELDS: [(&str, (&str, Field)); 38] = [
+const FIELDS: [(&str, (&str, Field)); 40] = [
     ("index", ("index", Field::Number)),
     ("client", ("client", Field::Address)),
     ("port", ("client_port", Field::Number)),
@@ -63,6 +63,8 @@ const FIELDS: [(&str, (&str, Field)); 38] = [
     ("retransmits", ("retransmits", Field::Number)),
     ("length_apart", ("length_apart", Field::Truth)),
     ("ede", ("ede", Field::Number)),
+    ("attempts", ("attempts", Field::Number)),
+    ("gave_up", ("gave_up", Field::Truth)),
     ("qname", ("qname", Field::Name)),
     ("qtype", ("qtype", Field::Type)),
 ];

@@ -15,7 +15,8 @@ const ADDRESSES: [&str; 2] = ["client", "server"];
 /// Columns of words.
 const WORDS: [&str; 6] = ["transport", "status", "reason", "answer", "class", "differs"];
 /// Columns of bits.
-const BITS: [&str; 9] = ["tc", "ad", "aa", "reused", "resumed", "early_data", "resent", "fell_back", "length_apart"];
+const BITS: [&str; 10] =
+    ["tc", "ad", "aa", "reused", "resumed", "early_data", "resent", "fell_back", "length_apart", "gave_up"];
 /// Columns of times and durations in nanoseconds.
 const NANOSECONDS: [&str; 7] =
     ["intended_ns", "submitted_ns", "sent_ns", "answered_ns", "connect_ns", "handshake_ns", "first_byte_ns"];

@@ -311,7 +311,9 @@ impl FrameNetwork {
                 Received::Refused(ReceivedDatagram { is_quic: true, octets, .. }) => {
                     transports.quic.handle_refused(octets)
                 }
-                Received::Refused(datagram) => transports.udp.handle_refused(datagram.socket, datagram.octets),
+                Received::Refused(datagram) => {
+                    transports.udp.handle_refused(datagram.socket, Some(datagram.peer), datagram.octets)
+                }
                 Received::Icmp(error) => streams.handle_icmp(at, &error, machine),
             }
         });

@@ -389,7 +389,7 @@ impl SocketNetwork {
         for refused in self.receive.iter() {
             match refused.sent {
                 Some(stamp) => udp.handle_stamp(key, stamp.number, RunTime(stamp.ns - offset)),
-                None => udp.handle_refused(key, refused.octets),
+                None => udp.handle_refused(key, refused.peer, refused.octets),
             }
         }
     }
