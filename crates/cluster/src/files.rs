@@ -17,7 +17,7 @@ use crate::bus::Bus;
 use crate::error::ClusterError;
 
 /// How long to retry a transfer, and the pause between tries.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Timeout of one transfer.
 const AT_MOST: Duration = Duration::from_secs(3_600);
@@ -158,7 +158,7 @@ fn store(bus: &Bus, run: u64) -> Result<ObjectStore, ClusterError> {
 /// retried.
 ///
 /// # Errors
-/// The last error after a minute.
+/// The last error after three minutes.
 async fn patiently<T>(act: impl AsyncFn() -> Result<T, ClusterError>) -> Result<T, ClusterError> {
     let begun = Instant::now();
     loop {
