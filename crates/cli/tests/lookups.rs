@@ -6,6 +6,7 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -23,7 +24,11 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
 }
 
-/// Answers names that begin with `o` at once, with `f` by SERVFAIL, with `l` when they are asked a second time, and others not at all.
+/// How late the server is with the first answer to a name that begins with `d`.
+const LATE: Duration = Duration::from_millis(450);
+
+/// Answers names that begin with `o` at once, with `f` by SERVFAIL, with `l` when they are asked a second time, with `d` then too and the first time
+/// late, and others not at all.
 fn server() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
@@ -34,7 +39,13 @@ fn server() -> String {
             let kind = message[13];
             message[2] |= 0x80;
             message[3] = if kind == b'f' { 2 } else { 0 };
-            if kind == b'o' || kind == b'f' || kind == b'l' && !is_first {
+            if kind == b'd' && is_first {
+                let (answer, socket) = (message[..length].to_vec(), socket.try_clone().unwrap());
+                thread::spawn(move || {
+                    thread::sleep(LATE);
+                    let _ = socket.send_to(&answer, client);
+                });
+            } else if kind == b'd' || kind == b'o' || kind == b'f' || kind == b'l' && !is_first {
                 // A client that is gone needs no answer.
                 let _ = socket.send_to(&message[..length], client);
             }
@@ -94,6 +105,18 @@ fn a_lookup_is_a_row_and_each_attempt_is_counted() {
     assert!(again.contains("lookups    5, 2 failed; "), "{again}");
 }
 
+/// An attempt whose answer came when its lookup had ended, as the last thing of the run, had no row.
+#[test]
+fn the_last_attempt_of_a_run_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let lookups = replay(folder.path(), &["delayed"], &["--client", CLIENT])["summary"]["lookups"].clone();
+    assert_eq!(
+        (&lookups["asked"], &lookups["packets"], &lookups["failed"]),
+        (&1.into(), &2.into(), &0.into()),
+        "{lookups}"
+    );
+}
+
 #[test]
 fn clients_that_do_not_react_have_no_lookups() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,7 +170,7 @@ fn recorded_retries_of_a_real_trace_are_dropped_or_marked() {
     assert!(marked.lines().next().unwrap().ends_with("\tedns\tretry_of"));
     let rows: Vec<&str> = marked.lines().skip(1).map(|line| line.rsplit_once('\t').unwrap().1).collect();
     assert_eq!(rows.iter().filter(|first| **first != "-").count() as u64, retries);
-    // Rows are those of the input, of which a list of queries has no responses alone.
+    // Marks are rows of the input. It has more rows than the list: also responses alone, and queries that a line cannot say.
     let transactions = all["transactions"].as_u64().unwrap();
     let marks = rows.iter().filter(|first| **first != "-").map(|first| first.parse::<u64>().unwrap());
     assert!(marks.into_iter().all(|first| first < transactions));

@@ -57,10 +57,8 @@ struct Lookup {
     /// Attempts so far, and those before this turn.
     attempts: u8,
     before: u8,
-    /// Failures in this turn upon which the same server was asked again.
+    /// How often in this turn a server was asked again after its failure.
     resends: u8,
-    /// Attempts that the machines still have.
-    pending: u8,
     submitted: Option<RunTime>,
     /// The ID of all attempts, of one that keeps it.
     id: Option<u16>,
@@ -120,7 +118,6 @@ impl Lookups {
             attempts: 0,
             before: 0,
             resends: 0,
-            pending: 0,
             submitted: None,
             id: stub.keep_id.then_some(self.serial as u16),
             failed: None,
@@ -228,7 +225,6 @@ impl Lookups {
         let Some(lookup) = self.open.get_mut(attempt.lookup).filter(|lookup| lookup.serial == attempt.serial) else {
             return;
         };
-        lookup.pending -= u8::from(row.status.is_query());
         match lookup.reaction(attempt, &row) {
             Reaction::Accept => self.accept(attempt.lookup, row, found),
             Reaction::Ignore => lookup.note_failure(row, found),
@@ -284,7 +280,6 @@ impl Lookup {
     fn ask(&mut self, slot: Slot, server: usize) -> Option<Ask> {
         let number = self.attempts;
         self.attempts = number.checked_add(1)?;
-        self.pending += 1;
         let is_compared = self.query.expected != Expected::Nothing;
         let attempt =
             Attempt { lookup: slot, serial: self.serial, number, server: server as u8, id: self.id, is_compared };

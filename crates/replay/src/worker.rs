@@ -406,6 +406,8 @@ impl<'a> Worker<'a> {
     /// Hands over rows and figures.
     fn flush(&mut self) {
         self.clients.pair_up(&mut self.transports);
+        // The last attempts may have ended after everybody had an answer.
+        self.transports.tell_lookups(self.clock.now());
         self.hand_over.flush(&mut self.transports, &mut self.load);
     }
 }

@@ -217,7 +217,7 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lookups {
-    /// Lookups of which at least one attempt was sent.
+    /// Lookups with at least one attempt that was sent.
     pub asked: u64,
     /// Those whose client gave up, or was told only failures.
     pub failed: u64,
