@@ -17,8 +17,8 @@ SCALE = {
     "that has a fifth of a core (server_cpu), each load tried once; costs of 200 clients (100 over QUIC), three repeats.",
     "long": "BIND, Knot Resolver, PowerDNS Recursor and Unbound, one thread each, on the cores of client and network. 6 s instead of 120 s: clients "
     "ask 20 times as often, and the idle limit is 0.5 s instead of 10 s, so that as many queries share a connection. Searches to 10 %, of a resolver "
-    "that has a fifth of a core (server_cpu), three trials of five at a load; costs as in the small form, of Knot Resolver, too, which is searched by key "
-    "without resumption as well.",
+    "that has a fifth of a core (server_cpu), three trials of five at a load; costs as in the small form, with eight repeats, of Knot Resolver, too, which "
+    "is searched by key without resumption as well.",
     "full": "BIND, Knot Resolver, PowerDNS Recursor and Unbound, one thread each (the source: 8 cores), 120 s as there, up to 600,000 clients; "
     "searches to 10 %, two trials of three; costs of 20,000 clients (10,000 by key type and over QUIC), five repeats. It takes more than a day, "
     "and needs room for 400,000 open files in each process.",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use ldplayer_trace::{Input, OpenOptions, open};
+use ldplayer_trace::{Input, Inspector, OpenOptions, open};
 
 /// The file that inputs are read from, since Parquet is read by its end.
 static SCRATCH: LazyLock<PathBuf> =
@@ -37,9 +37,11 @@ pub fn read(head: &[u8], data: &[u8]) {
         Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
     };
     let (mut queries, mut responses, mut batch) = (0, 0, Vec::new());
+    let mut inspector = Inspector::default();
     while let Ok(more) = source.read(&mut batch) {
         queries += batch.iter().filter(|row| row.query.is_some()).count() as u64;
         responses += batch.iter().filter(|row| row.response.is_some()).count() as u64;
+        inspector.add(&batch);
         batch.clear();
         if !more {
             let tally = source.tally();

@@ -71,6 +71,7 @@ fn query(number: u64) -> Query {
         transport: Transport::Udp,
         class: None,
         expected: Expected::Nothing,
+        dependency: None,
         wire: vec![number as u8; OCTETS].into(),
     }
 }

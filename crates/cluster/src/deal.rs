@@ -112,6 +112,7 @@ mod tests {
             transport: Transport::Udp,
             class: None,
             expected: Expected::Nothing,
+            dependency: None,
             wire: vec![7; octets].into(),
         }
     }

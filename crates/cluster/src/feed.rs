@@ -154,6 +154,7 @@ mod tests {
             transport: Transport::Udp,
             class: None,
             expected: Expected::Nothing,
+            dependency: None,
             wire: vec![7; 12].into(),
         }
     }

@@ -29,6 +29,7 @@ fn queries(count: u64, clients: u32) -> Vec<Query> {
         transport: Transport::Udp,
         class: None,
         expected: Expected::Nothing,
+        dependency: None,
         wire: format!("{index:>40}").into_bytes().into(),
     };
     (0..count).map(query).collect()

@@ -54,6 +54,7 @@
 pub mod cidr;
 pub mod client;
 pub mod compare;
+pub mod compressed;
 pub mod damage;
 pub mod expr;
 pub mod extended_error;
@@ -81,7 +82,7 @@ pub use compare::{Answer, Differs, Fingerprint, Ignore, IgnoreRule};
 pub use message::Message;
 pub use outcome::{Outcome, Reason, Segments, Status};
 pub use policy::{Policy, PolicyOverrides};
-pub use query::{Attempt, Expected, Pair, Query};
+pub use query::{Attempt, Dependency, Expected, Follows, Pair, Query};
 pub use stall::Stalls;
 pub use time::{RunTime, TraceTime};
 pub use transaction::Transaction;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::compare::{Answer, Differs};
 use crate::message::{Message, flag};
+use crate::query::Follows;
 use crate::time::RunTime;
 use crate::transport::Transport;
 
@@ -140,11 +141,15 @@ pub enum Reason {
     Flooded,
     /// No packet may come from the client's address, such as one of multicast.
     ClientAddress,
+    /// The query that it follows from had no answer, and its client gives up.
+    NothingToFollow,
+    /// Too many queries waited for answers of others.
+    TooManyWaiting,
 }
 
 impl Reason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::NoServer,
         Self::Transport,
         Self::Interrupted,
@@ -174,6 +179,8 @@ impl Reason {
         Self::HandshakeTimeout,
         Self::Flooded,
         Self::ClientAddress,
+        Self::NothingToFollow,
+        Self::TooManyWaiting,
     ];
 
     /// The word used in the run directory.
@@ -208,6 +215,8 @@ impl Reason {
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Flooded => "flooded",
             Self::ClientAddress => "client_address",
+            Self::NothingToFollow => "nothing_to_follow",
+            Self::TooManyWaiting => "too_many_waiting",
         }
     }
 }
@@ -303,6 +312,8 @@ pub struct Outcome {
     pub gave_up: bool,
     /// Which of them the row is of, from 0; `None` where it is of all.
     pub attempt: Option<u8>,
+    /// The query for whose answer it waited, where it did: when it was due follows from that.
+    pub follows: Option<Follows>,
 }
 
 impl Outcome {
@@ -391,6 +402,7 @@ impl Outcome {
         attempts: 0,
         gave_up: false,
         attempt: None,
+        follows: None,
     };
 }
 

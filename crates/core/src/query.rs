@@ -27,8 +27,31 @@ pub struct Query {
     pub class: Option<u8>,
     /// What its answer is compared with.
     pub expected: Expected,
+    /// How it and others wait for one another's answers; `None` of almost all where they do not. Whoever holds queries back takes it: it has no
+    /// wire form.
+    pub dependency: Option<Box<Dependency>>,
     /// The message in wire format, without length prefix.
     pub wire: Bytes,
+}
+
+/// How a query and others of its client wait for one another's answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dependency {
+    /// What the query waits for.
+    pub follows: Option<Follows>,
+    /// Queries that wait for its own answer.
+    pub followers: u32,
+}
+
+/// What a query waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follows {
+    /// The [`Query::index`] of the query whose answer it waits for, of the same client.
+    pub index: u64,
+    /// Nanoseconds of the run from that answer to when it is due.
+    pub think: i64,
+    /// When it is due by the schedule of the recording.
+    pub scheduled: RunTime,
 }
 
 /// What the answer to a query is compared with.

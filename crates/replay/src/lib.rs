@@ -86,6 +86,7 @@
 //!     transport: Transport::Udp,
 //!     class: None,
 //!     expected: Expected::Nothing,
+//!     dependency: None,
 //!     wire,
 //! };
 //! let settings = Settings {
@@ -123,7 +124,7 @@
 //! `schedule.rs` (sleeping and spinning), `load.rs` (whether there is any rest), `hand_over.rs` (rows), `transports.rs` (the machines) and
 //! `network.rs`: the kernel's sockets (`network/sockets.rs`, of connections `streams.rs`, what the kernel refuses `refused.rs`) or frames
 //! on an interface (`network/frames.rs`, over `frames.rs`), behind one face. `engine.rs` has the threads and
-//! `engine/reader.rs` the reader; `route.rs` says from where a query goes, and `targets.rs` where to. `lookups.rs` has the clients that react, whose attempts are
+//! `engine/reader.rs` the reader; `route.rs` says from where a query goes, and `targets.rs` where to. `chains.rs` has queries that wait for answers, `lookups.rs` the clients that react, whose attempts are
 //! queries to the machines. `udp.rs`, `connections.rs` and `quic.rs` are state machines that have time as an argument. The latter two are about connections, and say only what each
 //! does in its own way. `table.rs` holds the requests and connections of both; `table/machine.rs` decides which connection
 //! carries a query, when one is opened and closed and what becomes of queries whose connection ended, by the policy and
@@ -142,6 +143,7 @@
 
 mod answered;
 mod budget;
+mod chains;
 mod connections;
 mod counts;
 mod doh;

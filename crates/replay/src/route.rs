@@ -300,6 +300,7 @@ mod tests {
             transport: Transport::Udp,
             class: None,
             expected: Default::default(),
+            dependency: None,
             wire: Bytes::new(),
         }
     }

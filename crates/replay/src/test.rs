@@ -18,6 +18,7 @@ pub fn query(number: u64, due: i64) -> Query {
         transport: Transport::Udp,
         class: None,
         expected: Default::default(),
+        dependency: None,
         wire: Bytes::from(wire),
     }
 }

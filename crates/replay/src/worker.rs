@@ -33,8 +33,9 @@ use self::intake::Intake;
 use self::load::Load;
 use self::network::{Network, Reading, TIMED_BATCH};
 use self::schedule::Schedule;
-use self::transports::Transports;
+use self::transports::{Transports, policies};
 use self::window::Window;
+use crate::chains::Chains;
 use crate::monitor::Monitor;
 use crate::settings::Settings;
 use crate::targets::Targets;
@@ -107,7 +108,7 @@ impl<'a> Worker<'a> {
             settings,
             monitor,
             clock,
-            intake: Intake::new(feed, !settings.fast),
+            intake: Intake::new(feed, !settings.fast, Chains::new(policies(settings))),
             window,
             clients: Clients::new(clock, settings, own_sockets, extras.reference.as_ref()),
             transports: Transports::new([shard, shards.total], settings, &extras, stamps_udp)?,
@@ -141,6 +142,7 @@ impl<'a> Worker<'a> {
             self.note_unanswered();
             let received = looked + self.rest(sent, taken + sent + driven + looked > 0)?;
             self.note_unanswered();
+            self.follow_up();
             if taken + sent + driven + received > 0 {
                 self.schedule.note_work();
             } else {
@@ -201,6 +203,7 @@ impl<'a> Worker<'a> {
             return;
         }
         let since = *self.interrupted_at.get_or_insert(now);
+        self.intake.handle_interrupt();
         // Everything that has reached this worker is accounted for. The reader may be blocked on more, which is not part of this run.
         while let Some(query) = self.intake.peek(now).and_then(|_| self.intake.take()) {
             self.start(query, now);
@@ -244,6 +247,15 @@ impl<'a> Worker<'a> {
         self.window.note_query(true);
         self.start(query, now);
         true
+    }
+
+    /// Lets go on what waited for queries that have ended.
+    fn follow_up(&mut self) {
+        let clock = self.clock;
+        self.intake.handle_rows(self.transports.outcomes(), || clock.now());
+        while let Some((query, reason)) = self.intake.poll_refused() {
+            self.transports.handle_unroutable(&query, reason);
+        }
     }
 
     fn is_due(&mut self, now: RunTime) -> bool {
@@ -408,7 +420,9 @@ impl<'a> Worker<'a> {
         self.clients.pair_up(&mut self.transports);
         // The last attempts may have ended after everybody had an answer.
         self.transports.tell_lookups(self.clock.now());
+        self.follow_up();
         self.hand_over.flush(&mut self.transports, &mut self.load);
+        self.intake.note_flushed();
     }
 }
 

@@ -35,6 +35,10 @@ impl fmt::Display for RunText<'_> {
         writeln!(f, "  from due {}", TailLine(&summary.latency_ms.from_intended))?;
         summary.lookups.iter().try_for_each(|lookups| writeln!(f, "lookups    {}", LookupsLine(lookups)))?;
         writeln!(f, "rcodes     {}", counts(&summary.rcodes))?;
+        let waited = summary.recorded.iter().find_map(|recorded| recorded.dependencies.as_ref());
+        waited.map_or(Ok(()), |by| {
+            writeln!(f, "waited     {} for an answer: {}", by.values().sum::<u64>(), counts(by))
+        })?;
         if !summary.ede.is_empty() {
             writeln!(f, "errors     {} (EDE)", counts(&summary.ede))?;
         }

@@ -92,6 +92,7 @@ fn expectations_and_recorded_answers_are_kept_in_the_run() {
         rcodes: [("NOERROR".to_owned(), 600), ("NXDOMAIN".to_owned(), 390)].into(),
         unanswered: 10,
         retries: None,
+        dependencies: None,
     };
     let end = RunEnd { recorded: Some(recorded.clone()), ..common::end(1_000) };
     run_to(&dir, &["answered >= 99 %"], end, |row| row);

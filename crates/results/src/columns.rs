@@ -15,7 +15,7 @@ const MAX_ADDRESSES: usize = 1 << 20;
 /// Index of a row that belongs to no query of the trace.
 const NO_INDEX: u64 = u64::MAX;
 /// How many columns a row has.
-const COLUMNS: usize = 36;
+const COLUMNS: usize = 38;
 
 /// Rows in memory, column by column.
 pub struct Columns {
@@ -131,6 +131,8 @@ impl Columns {
             &self.rare.attempts,
             &self.rare.gave_up,
             &self.rare.attempt,
+            &self.rare.follows,
+            &self.rare.scheduled,
         ]
     }
 
@@ -178,6 +180,8 @@ impl Columns {
             &mut self.rare.attempts,
             &mut self.rare.gave_up,
             &mut self.rare.attempt,
+            &mut self.rare.follows,
+            &mut self.rare.scheduled,
         ]
     }
 }
@@ -204,6 +208,8 @@ struct Rare {
     attempts: Column<Integers>,
     gave_up: Column<Booleans>,
     attempt: Column<Integers>,
+    follows: Column<Integers>,
+    scheduled: Column<Integers>,
 }
 
 impl Rare {
@@ -231,6 +237,8 @@ impl Rare {
             attempts: Column::optional(Integers::new(IntegerType::U16)),
             gave_up: bits(),
             attempt: Column::optional(Integers::new(IntegerType::U16)),
+            follows: Column::optional(Integers::new(IntegerType::U64)),
+            scheduled: times(),
         }
     }
 
@@ -244,6 +252,7 @@ impl Rare {
                 || row.extended_error.is_some()
                 || row.attempts > 0
                 || row.attempt.is_some()
+                || row.follows.is_some()
         };
         if rows.iter().any(is_rare) { self.push(rows) } else { self.push_none(rows.len()) }
     }
@@ -272,6 +281,9 @@ impl Rare {
         self.attempts.extend_some(rows.iter().map(attempts), Integers::push);
         self.gave_up.extend(rows.iter().map(|row| row.gave_up), Booleans::push);
         self.attempt.extend_some(rows.iter().map(|row| row.attempt.map(i64::from)), Integers::push);
+        let follows = || rows.iter().map(|row| row.follows);
+        self.follows.extend_some(follows().map(|of| of.map(|of| of.index as i64)), Integers::push);
+        self.scheduled.extend_some(follows().map(|of| of.map(|of| of.scheduled.0)), Integers::push);
     }
 
     fn push_none(&mut self, rows: usize) {
@@ -286,6 +298,8 @@ impl Rare {
             &mut self.extended_error,
             &mut self.attempts,
             &mut self.attempt,
+            &mut self.follows,
+            &mut self.scheduled,
         ] {
             column.extend_nulls(rows);
         }

@@ -211,6 +211,9 @@ pub struct Recorded {
     /// Queries that their clients sent again as an earlier one had no good answer yet; `null` where they were not marked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
+    /// Queries that waited for the answer to an earlier one, by what showed that they follow from it; `null` where none was to wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dependencies: Option<BTreeMap<String, u64>>,
 }
 
 /// Lookups of clients that react: each is a query of the trace, and takes one attempt or more.

@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 pub const ROW_GROUP_ROWS: usize = 128 * 1024;
 
 /// The names of the columns, in their order.
-pub const NAMES: [&str; 36] = [
+pub const NAMES: [&str; 38] = [
     "index",
     "client",
     "client_port",
@@ -47,6 +47,8 @@ pub const NAMES: [&str; 36] = [
     "attempts",
     "gave_up",
     "attempt",
+    "follows",
+    "scheduled_ns",
 ];
 
 /// The columns in the order of the run directory's description.
@@ -92,6 +94,8 @@ pub fn schema() -> SchemaRef {
         maybe("attempts", UInt16),
         some("gave_up", Boolean),
         maybe("attempt", UInt16),
+        maybe("follows", UInt64),
+        maybe("scheduled_ns", Int64),
     ]))
 }
 

@@ -79,7 +79,7 @@ const QUANTITIES: [Named; 20] = [
 ];
 
 /// Why a query failed, was not sent or was lost, and why a response belongs to none.
-const REASONS: [Named; 23] = [
+const REASONS: [Named; 25] = [
     ("flooded", "flooded by the server"),
     ("interrupted", "run interrupted"),
     ("no_reference", "no expected answer"),
@@ -95,6 +95,8 @@ const REASONS: [Named; 23] = [
     ("lag", "too late"),
     ("address_family", "address family of the server differs"),
     ("client_address", "no packet may come from the client's address"),
+    ("nothing_to_follow", "no answer to the query that it follows"),
+    ("too_many_waiting", "too many queries waited for answers"),
     ("question_mismatch", "other question"),
     ("unknown_id", "unknown query ID"),
     ("duplicate", "second answer to a query"),

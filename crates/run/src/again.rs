@@ -14,7 +14,7 @@ use ldplayer_net::pace::Precision;
 use ldplayer_replay::{Drain, Feed, LinkError, Monitor, Ready, Reference, ReplayError, RunStart, Settings};
 use ldplayer_results::answers::disagreeing;
 use ldplayer_results::{AskedAgain, DISAGREEMENTS, DISAGREEMENTS_NOW, ResultsError, Warning, WarningCode};
-use ldplayer_trace::{Format, TraceError, create};
+use ldplayer_trace::{Dependencies, Format, TraceError, create};
 use ldplayer_workload::{FeedOptions, PlanFeed};
 
 use crate::load;
@@ -120,7 +120,8 @@ impl Disagreements {
 
     /// The queries, each with its recorded transaction.
     fn find(&self, options: &FeedOptions) -> Result<Vec<(Query, Transaction)>, AskError> {
-        let mut feed = PlanFeed::open(options)?;
+        // Queries that wait come in another order than their transactions.
+        let mut feed = PlanFeed::open(&FeedOptions { dependencies: Dependencies::None, ..options.clone() })?;
         let (mut found, mut left) = (Vec::new(), self.queries.clone());
         let mut more = true;
         // An endless trace need not be read to an end: every query is found before.

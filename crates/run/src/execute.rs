@@ -16,7 +16,7 @@ use ldplayer_replay::{Drain, Ended, LinkError, Monitor, RunStart, Targets};
 use ldplayer_report::metrics::{Latencies, Listener};
 use ldplayer_report::write_page;
 use ldplayer_results::{Document, Environment, RESPONSES, Recorded, Recorder, RunEnd, RunSetup, Warning};
-use ldplayer_trace::RecordedRetries;
+use ldplayer_trace::{DependencyCounts, RecordedRetries};
 use ldplayer_workload::PlanFeed;
 use ldplayer_workload::mutate::RuleAccount;
 
@@ -354,7 +354,9 @@ fn finish(
 pub fn recorded(feed: &PlanFeed, plan: &Plan) -> Option<Recorded> {
     let found = feed.recorded()?;
     let retries = (plan.feed.retries == RecordedRetries::Mark).then(|| found.retries());
-    Some(Recorded { rcodes: found.rcodes(), unanswered: found.unanswered(), retries })
+    let words = |of: &DependencyCounts| of.by_evidence.iter().map(|(word, n)| ((*word).to_owned(), *n)).collect();
+    let dependencies = feed.dependencies().map(words);
+    Some(Recorded { rcodes: found.rcodes(), unanswered: found.unanswered(), retries, dependencies })
 }
 
 /// Facts about the machine, and whether its cores were kept awake.

@@ -11,7 +11,7 @@ use ldplayer_net::settings::has_ipv6;
 use ldplayer_net::{limits, netns, pin};
 use ldplayer_replay::{NetworkPath, Reference, Settings, Sources, Targets};
 use ldplayer_results::VerdictLimits;
-use ldplayer_trace::{Input, OpenOptions, RecordedRetries};
+use ldplayer_trace::{Dependencies, Input, OpenOptions, RecordedRetries};
 use ldplayer_workload::{ClientClass, FeedOptions, PlanOptions, Timing};
 
 use crate::error::RunError;
@@ -62,6 +62,7 @@ impl Plan {
         let targets = targets(spec, &given)?;
         let classes = spec.classes();
         check_clients(spec, classes)?;
+        check_dependencies(spec)?;
         let reference = reference(spec, &mut resolved)?;
         let settings = settings(spec, targets, reference.as_ref(), classes)?;
         let ignore = Ignore::of(&spec.compare_ignore);
@@ -136,6 +137,7 @@ fn feed(spec: &RunSpec, classes: &[ClientClass]) -> FeedOptions {
             ..OpenOptions::default()
         },
         retries: recorded_retries(spec, classes),
+        dependencies: spec.dependencies,
         rules: spec.rules.clone(),
         plan: PlanOptions {
             timing: spec.timing(),
@@ -175,6 +177,18 @@ fn check_clients(spec: &RunSpec, classes: &[ClientClass]) -> Result<(), RunError
     };
     let refused = || RunError::Spec(format!("--client: clients that ask several times do not go with {option}"));
     if reacts(spec, classes) { Err(refused()) } else { Ok(()) }
+}
+
+/// Refuses dependencies where there are no recorded think times, or where a query has two answers.
+fn check_dependencies(spec: &RunSpec) -> Result<(), RunError> {
+    let asks_two = spec.compare_answers.as_ref().is_some_and(|with| *with != Server::Recorded);
+    let what = match spec.timing() {
+        _ if spec.dependencies == Dependencies::None => return Ok(()),
+        Timing::Scaled(_) if asks_two => "each query is sent to two servers with --compare-answers: leave one out",
+        Timing::Scaled(_) => return Ok(()),
+        _ => "queries wait by the recorded think times: use --timing original or scaled",
+    };
+    Err(RunError::Spec(format!("--dependencies {}: {what}", spec.dependencies)))
 }
 
 /// The reference server. The ports given for encrypted DNS apply to it as well.

@@ -75,6 +75,7 @@ mod tests {
             transport: Transport::Udp,
             class: None,
             expected: Expected::Nothing,
+            dependency: None,
             wire: Default::default(),
         };
         Outcome::not_sent(&query, reason)

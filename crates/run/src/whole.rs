@@ -9,6 +9,7 @@ use ldplayer_net::clock;
 use ldplayer_replay::Monitor;
 use ldplayer_report::metrics::Listener;
 use ldplayer_results::{Environment, RESPONSES, Recorder, RunEnd, RunSetup};
+use ldplayer_trace::Dependencies;
 use ldplayer_workload::{PlanFeed, Timing, WorkloadError};
 
 use crate::again::Disagreements;
@@ -54,6 +55,10 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
     let spec = embed(spec)?;
     if reacts(&spec, spec.classes()) {
         let what = "--client: clients that ask several times are played by one host only: give no --agents";
+        return Err(RunError::Spec(what.to_owned()));
+    }
+    if spec.dependencies != Dependencies::None {
+        let what = "--dependencies: queries wait for answers on one host only: give no --agents";
         return Err(RunError::Spec(what.to_owned()));
     }
     let plan = Plan::resolve(&spec)?;

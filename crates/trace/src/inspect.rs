@@ -11,6 +11,7 @@ use ldplayer_core::{Message, TraceTime, Transaction, Transport};
 use serde::Serialize;
 
 use crate::columns::{opcode_name, rcode_name, type_name};
+use crate::dependencies::{DependencyCounts, Links};
 use crate::distinct::Distinct;
 use crate::hint::hidden;
 use crate::retries::{Retries, RetryCounts};
@@ -44,6 +45,8 @@ pub struct Inspector {
     tc: u64,
     retries: Retries,
     retried: RetryCounts,
+    links: Links,
+    dependent: DependencyCounts,
 }
 
 /// The statistics, with the keys of `inspect --json`.
@@ -104,6 +107,8 @@ pub struct Summary {
     pub duplicates: Duplicates,
     /// Queries that a client sent again because an earlier one had no answer.
     pub retries: RetryCounts,
+    /// Queries that follow from the answer to an earlier one: those that wait for it with `--dependencies chain`.
+    pub dependencies: DependencyCounts,
     /// Foreign or unusable packets by reason.
     pub skipped: Counts,
     /// Messages by kind, in formats that distinguish kinds.
@@ -170,6 +175,7 @@ impl Inspector {
             self.rate.count(row.time);
             self.add_query(query);
             self.retries.see(row, self.queries).into_iter().for_each(|retry| self.retried.add(retry));
+            self.links.see(row, self.queries).into_iter().for_each(|followed| self.dependent.add(followed));
         }
         if let Some(response) = row.response.as_deref().and_then(Message::new) {
             *self.rcodes.entry(response.rcode()).or_default() += 1;
@@ -223,6 +229,7 @@ impl Inspector {
             encapsulations: tally.encapsulations.clone(),
             duplicates: Duplicates::of(tally),
             retries: self.retried.of(self.queries),
+            dependencies: self.dependent.of(self.queries),
             skipped: tally.skipped.clone(),
             kinds: tally.kinds.clone(),
             lost: tally.lost.clone(),
@@ -292,6 +299,7 @@ impl fmt::Display for Summary {
             line(f, "duplicates", format_args!("{n} messages ({percent:.1} %) are copies of others; {left_out}"))?;
         }
         self.show_retries(f)?;
+        self.show_dependencies(f)?;
         for (reason, hint) in hidden(&self.skipped) {
             line(f, "hint", format_args!("{reason}: {hint}"))?;
         }
@@ -316,6 +324,17 @@ impl Summary {
             format_args!("{n} queries ({percent:.1} %), crossed an answer {crossed}, asked another server {failovers}"),
         )?;
         table(f, "retried after", by_interval)
+    }
+
+    fn show_dependencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DependencyCounts { n, share, by_evidence } = &self.dependencies;
+        if *n == 0 {
+            return Ok(());
+        }
+        let percent = share * 100.0;
+        line(f, "dependencies", format_args!("{n} queries ({percent:.1} %) follow from an answer to their client"))?;
+        let words = by_evidence.iter().map(|(word, count)| ((*word).to_owned(), *count));
+        table(f, "follow by", &words.collect())
     }
 
     fn about(&self, key: &str) -> &'static str {
@@ -413,7 +432,7 @@ mod tests {
         let json = serde_json::to_value(three().summary(&Tally::default())).unwrap();
         let mut keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
         let mut wanted = "packets dns_messages queries responses transactions unanswered unasked clients servers first last \
-            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated encapsulations duplicates retries skipped \
+            span_s qps_mean qps_peak transports families qtypes rcodes opcodes edns do tc unique_qnames estimated encapsulations duplicates retries dependencies skipped \
             kinds lost damaged"
             .split_whitespace()
             .collect::<Vec<_>>();

@@ -49,6 +49,7 @@
 
 mod arena;
 pub mod columns;
+mod dependencies;
 mod distinct;
 mod error;
 mod hint;
@@ -61,6 +62,7 @@ mod retries;
 mod sink;
 mod source;
 
+pub use dependencies::{Dependencies, DependencyCounts, Evidence, Followed, Links};
 pub use distinct::EXACT_LIMIT;
 pub use error::TraceError;
 pub use hint::why_nothing;

@@ -2,19 +2,21 @@
 
 use bytes::Bytes;
 use ldplayer_core::{Expected, Message, Query, TraceTime, Transaction};
-use ldplayer_trace::{Source, Tally, TraceError, why_nothing};
+use ldplayer_trace::{DependencyCounts, Source, Tally, TraceError, why_nothing};
 
 use crate::mutate::RuleAccount;
 use crate::open::{WorkloadError, names};
 use crate::options::FeedOptions;
 use crate::passes::Looped;
 use crate::recorded::Recorded;
+use crate::waits::Waits;
 use crate::{ClassDraws, Planner};
 
 /// A trace that is planned while it is read.
 pub struct PlanFeed {
     source: Looped,
     planner: Planner,
+    waits: Option<Waits>,
     classes: Option<ClassDraws>,
     compare: bool,
     recorded: Recorded,
@@ -32,10 +34,12 @@ impl PlanFeed {
     pub fn open(options: &FeedOptions) -> Result<Self, WorkloadError> {
         let source = Looped::open(options)?;
         let planner = Planner::new(options.plan, options.seed);
+        let waits = Waits::new(options.dependencies, options.plan.timing);
         let classes = (!options.classes.is_empty()).then(|| ClassDraws::new(&options.classes, options.seed));
         let mut feed = Self {
             source,
             planner,
+            waits,
             classes,
             compare: options.compare,
             recorded: Recorded::default(),
@@ -50,6 +54,9 @@ impl PlanFeed {
         }
         if batch.is_empty() {
             return Err(WorkloadError::Empty(feed.explain_emptiness(options)));
+        }
+        if feed.waits.is_some() && !feed.recorded.has_answers() {
+            return Err(WorkloadError::NoAnswers(names(&options.inputs)));
         }
         feed.first_batch = batch;
         Ok(feed)
@@ -98,6 +105,11 @@ impl PlanFeed {
         Some(&self.recorded).filter(|recorded| recorded.has_answers())
     }
 
+    /// Queries that wait for answers so far; `None` where none shall.
+    pub fn dependencies(&self) -> Option<&DependencyCounts> {
+        self.waits.as_ref().map(Waits::counts)
+    }
+
     /// Queries so far whose answers can be compared with recorded ones.
     pub const fn comparable(&self) -> u64 {
         self.comparable
@@ -131,17 +143,22 @@ impl PlanFeed {
         let begin = batch.len();
         batch.reserve(self.transactions.len());
         for transaction in &mut self.transactions {
+            let followed = self.waits.iter_mut().find_map(|waits| waits.see(transaction));
             if let Some(mut query) = self.planner.plan(transaction) {
                 self.recorded.count(transaction);
                 query.expected = if self.compare { expected(&query, transaction) } else { Expected::Nothing };
                 self.comparable += u64::from(query.expected != Expected::Nothing);
-                batch.push(query);
+                match &mut self.waits {
+                    Some(waits) => waits.push(query, followed),
+                    None => batch.push(query),
+                }
             }
         }
+        self.exhausted = !more || self.planner.is_finished();
+        self.waits.iter_mut().for_each(|waits| waits.pop_into(batch, self.exhausted));
         if let Some(classes) = &mut self.classes {
             batch[begin..].iter_mut().for_each(|query| classes.assign(query));
         }
-        self.exhausted = !more || self.planner.is_finished();
         Ok(())
     }
 

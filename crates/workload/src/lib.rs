@@ -50,7 +50,7 @@
 //! # Files
 //!
 //! From transactions to queries with due times. `mutate/` changes transactions by rules, `generate/` makes them from models and
-//! fits models to them, `passes.rs` goes through a trace several times, `plan.rs` turns them into queries, `classes.rs` draws
+//! fits models to them, `passes.rs` goes through a trace several times, `plan.rs` turns them into queries, `waits.rs` has some wait for answers to others, `classes.rs` draws
 //! what each client is like. Nothing is sent and no time passes.
 
 #![forbid(unsafe_code)]
@@ -67,6 +67,7 @@ mod plan;
 mod recorded;
 pub mod spec;
 mod timing;
+mod waits;
 
 pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use feed::PlanFeed;

@@ -51,6 +51,11 @@ pub enum WorkloadError {
     /// Several passes are requested of a trace that can be read only once.
     #[error("--loop reads the trace several times, which is not possible for standard input or a socket: give a file")]
     LoopOnce,
+    /// Queries shall wait for answers, and none is recorded.
+    #[error(
+        "{0}: no recorded response for the first queries, and --dependencies goes by the times of answers: give a trace with responses, or --dependencies none"
+    )]
+    NoAnswers(String),
     /// The input has no query to replay.
     #[error("{0}")]
     Empty(String),

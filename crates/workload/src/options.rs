@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use ldplayer_trace::{Input, OpenOptions, RecordedRetries};
+use ldplayer_trace::{Dependencies, Input, OpenOptions, RecordedRetries};
 
 use crate::open::RulesFile;
 use crate::{ClientClass, PlanOptions, Timing};
@@ -24,6 +24,8 @@ pub struct FeedOptions {
     pub passes: Option<Passes>,
     /// The schedule.
     pub plan: PlanOptions,
+    /// Which queries wait for answers; it needs a timing that keeps the recorded gaps.
+    pub dependencies: Dependencies,
     /// Whether answers are compared with the recorded ones.
     pub compare: bool,
     /// Client classes; empty if all clients are alike.
@@ -42,6 +44,7 @@ impl FeedOptions {
             rules: Vec::new(),
             passes: None,
             plan: PlanOptions::default(),
+            dependencies: Dependencies::None,
             compare: false,
             classes: Vec::new(),
             seed: 1,

@@ -96,6 +96,7 @@ impl Planner {
             transport: self.options.transport.unwrap_or(transaction.transport),
             class: None,
             expected: Expected::Nothing,
+            dependency: None,
             wire,
         }
     }

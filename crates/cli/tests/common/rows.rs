@@ -16,6 +16,7 @@ pub fn answered(index: u64, took_ns: i64, rcode: u16) -> Outcome {
         transport: Transport::Udp,
         class: None,
         expected: Default::default(),
+        dependency: None,
         wire: Default::default(),
     };
     let unfinished = Outcome::unfinished(&query);

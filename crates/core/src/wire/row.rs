@@ -67,6 +67,7 @@ impl Row for Query {
             transport: reader.variant(&Transport::ALL, "transport")?,
             class: read_class(reader)?,
             expected: read_expected(reader)?,
+            dependency: None,
             wire: read_message(reader)?,
         })
     }

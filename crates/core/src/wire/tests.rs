@@ -39,6 +39,7 @@ fn some_query() -> impl Strategy<Value = Query> {
             transport,
             class,
             expected,
+            dependency: None,
             wire,
         },
     )
@@ -146,6 +147,7 @@ fn long_query() -> Query {
         transport: Transport::Udp,
         class: None,
         expected: Expected::Nothing,
+        dependency: None,
         wire,
     }
 }

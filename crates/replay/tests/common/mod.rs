@@ -78,6 +78,7 @@ pub fn queries(count: u64, gap: i64) -> Vec<Query> {
             transport: Transport::Udp,
             class: None,
             expected: Default::default(),
+            dependency: None,
             wire: Bytes::from(wire),
         }
     };

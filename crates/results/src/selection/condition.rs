@@ -26,7 +26,7 @@ enum Field {
 }
 
 /// The fields, each with its column. Those of rules have the names that they have there.
-const FIELDS: [(&str, (&str, Field)); 40] = [
+const FIELDS: [(&str, (&str, Field)); 41] = [
     ("index", ("index", Field::Number)),
     ("client", ("client", Field::Address)),
     ("port", ("client_port", Field::Number)),
@@ -65,6 +65,7 @@ const FIELDS: [(&str, (&str, Field)); 40] = [
     ("ede", ("ede", Field::Number)),
     ("attempts", ("attempts", Field::Number)),
     ("gave_up", ("gave_up", Field::Truth)),
+    ("follows", ("follows", Field::Number)),
     ("qname", ("qname", Field::Name)),
     ("qtype", ("qtype", Field::Type)),
 ];

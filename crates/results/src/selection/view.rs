@@ -18,10 +18,18 @@ const WORDS: [&str; 6] = ["transport", "status", "reason", "answer", "class", "d
 const BITS: [&str; 10] =
     ["tc", "ad", "aa", "reused", "resumed", "early_data", "resent", "fell_back", "length_apart", "gave_up"];
 /// Columns of times and durations in nanoseconds.
-const NANOSECONDS: [&str; 7] =
-    ["intended_ns", "submitted_ns", "sent_ns", "answered_ns", "connect_ns", "handshake_ns", "first_byte_ns"];
+const NANOSECONDS: [&str; 8] = [
+    "intended_ns",
+    "submitted_ns",
+    "sent_ns",
+    "answered_ns",
+    "connect_ns",
+    "handshake_ns",
+    "first_byte_ns",
+    "scheduled_ns",
+];
 /// Columns of counts that may be large; all others have small ones.
-const LARGE: [&str; 2] = ["index", "connection"];
+const LARGE: [&str; 3] = ["index", "connection", "follows"];
 
 /// What stands in a row and a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

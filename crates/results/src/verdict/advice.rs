@@ -19,7 +19,7 @@ const LIMITED: f64 = 0.01;
 /// Sources of strays that are named.
 const NAMED_SOURCES: usize = 3;
 /// What to do about a query that was not sent, by the reason in its row.
-const NOT_SENT: [(&str, &str); 10] = [
+const NOT_SENT: [(&str, &str); 12] = [
     ("no_server", "the trace does not say which server these queries went to: give one with --server"),
     (
         "transport_not_available",
@@ -35,6 +35,11 @@ const NOT_SENT: [(&str, &str); 10] = [
     ),
     ("bad_message", "leave out what is no DNS query, or too long for its transport, with --rules"),
     ("lag", "lower the rate or --speed, use more --workers, or raise --max-lag"),
+    (
+        "nothing_to_follow",
+        "see why the queries had no answer from which these follow, or have clients go on with --client open",
+    ),
+    ("too_many_waiting", "use more --workers, a shorter --query-timeout, or --dependencies chain"),
     ("address_family", "give --server once more, with an address of the other family"),
     (
         "client_address",

@@ -11,7 +11,7 @@ use ldplayer_link::{Jitter, Loss, Rate, RttSource, Written};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, DohSettings, Mapping, PathChoice, Sources};
 use ldplayer_results::Expectation;
-use ldplayer_trace::{RecordedRetries, Role, TextFormat};
+use ldplayer_trace::{Dependencies, RecordedRetries, Role, TextFormat};
 use ldplayer_workload::{ClientClass, Passes, Qps, RulesFile, Timing};
 
 use super::value::Field;
@@ -291,6 +291,12 @@ keys! {
     /// made. drop sends none of them; mark sends and counts them (`summary.recorded.retries`).
     recorded_retries: Option<RecordedRetries> = None,
         Facts { value: "keep|drop|mark", default: "keep, and drop where a client reacts", page: "clients.md", ..TIMING };
+    /// Which queries wait for answers: none, chain or client
+    ///
+    /// A query that waits is sent its recorded think time after the answer arrives, not at its recorded time. chain: those that follow from an
+    /// answer by their names, types and times, as `ldplayer inspect` counts them; client: each that its client sent after an answer.
+    dependencies: Dependencies = Dependencies::None,
+        Facts { value: "none|chain|client", page: "dependencies.md", ..TIMING };
     /// Format of text without a header line: ldplayer or dnsperf
     text_format: Option<TextFormat> = None,
         Facts { value: "FORMAT", default: "what most of its first lines are", page: "convert.md", ..ADVANCED };

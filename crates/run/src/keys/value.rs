@@ -12,7 +12,7 @@ use ldplayer_link::{Jitter, Loss, Rate, RttSource, Written};
 use ldplayer_net::pace::Precision;
 use ldplayer_replay::{DohMethod, Mapping, PathChoice, Sources};
 use ldplayer_results::Expectation;
-use ldplayer_trace::{RecordedRetries, Role, TextFormat};
+use ldplayer_trace::{Dependencies, RecordedRetries, Role, TextFormat};
 use ldplayer_workload::{Passes, Qps, RulesFile, Timing};
 use serde_json::Value;
 
@@ -127,6 +127,7 @@ texts!(
     Role,
     TextFormat,
     RecordedRetries,
+    Dependencies,
     Expectation,
     IgnoreRule,
     DohMethod,

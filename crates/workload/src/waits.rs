@@ -1,0 +1,210 @@
+//! Plans queries that wait for answers: gives each what it waits for, and puts all in the order in which they are due at the earliest.
+//!
+//! When such a query is due is known once the answer has come. It can be as early as if its server answered at once, so that it is moved to the
+//! front by the time that the recorded answers took. All queries of some seconds are kept for that, and at most [`MOST`].
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::IpAddr;
+
+use hashbrown::HashMap;
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_core::{Dependency, Follows, Query, RunTime, Transaction};
+use ldplayer_trace::{Dependencies, DependencyCounts, Followed, Links};
+
+use crate::timing::Timing;
+
+/// The same in nanoseconds of the trace. A query whose chain took longer so far does not wait.
+const AHEAD: i64 = 10 * NS_PER_S;
+/// Queries that are kept at most.
+const MOST: usize = 1 << 18;
+
+/// Queries until it is known whether others wait for them.
+#[derive(Debug)]
+pub struct Waits {
+    links: Links,
+    /// Nanoseconds of the trace in one of the run.
+    speed: f64,
+    kept: HashMap<u64, Kept>,
+    /// Numbers of the kept queries by when they are due at the earliest.
+    order: BinaryHeap<Reverse<(RunTime, u64)>>,
+    /// Queries that were kept since the first, which numbers them.
+    pushed: u64,
+    /// Numbers of the kept queries by row of the trace and client.
+    by_row: HashMap<(u64, IpAddr), u64>,
+    /// When the last query is due by the schedule.
+    read: RunTime,
+    counts: DependencyCounts,
+}
+
+#[derive(Debug)]
+struct Kept {
+    query: Query,
+    dependency: Dependency,
+}
+
+impl Waits {
+    /// No queries yet; `None` where none waits.
+    pub fn new(dependencies: Dependencies, timing: Timing) -> Option<Self> {
+        let Timing::Scaled(speed) = timing else { return None };
+        (dependencies != Dependencies::None).then(|| Self {
+            links: Links::new(dependencies),
+            speed,
+            kept: HashMap::new(),
+            order: BinaryHeap::new(),
+            pushed: 0,
+            by_row: HashMap::new(),
+            read: RunTime(0),
+            counts: DependencyCounts::default(),
+        })
+    }
+
+    /// What a transaction follows from, which must still have its query.
+    pub fn see(&mut self, transaction: &Transaction) -> Option<Followed> {
+        self.links.see(transaction, transaction.index)
+    }
+
+    /// Keeps a query that follows from another one, or from none.
+    pub fn push(&mut self, mut query: Query, followed: Option<Followed>) {
+        self.read = query.due;
+        let mut dependency = Dependency::default();
+        if let Some((followed, follows, earliest)) = followed.and_then(|followed| self.follows(&query, followed)) {
+            self.counts.add(followed);
+            dependency.follows = Some(follows);
+            query.due = earliest;
+        }
+        self.pushed += 1;
+        self.order.push(Reverse((query.due, self.pushed)));
+        self.by_row.insert((query.index, query.client), self.pushed);
+        self.kept.insert(self.pushed, Kept { query, dependency });
+    }
+
+    /// What a query waits for, and when it is due at the earliest, if what it follows from is kept.
+    fn follows(&mut self, query: &Query, followed: Followed) -> Option<(Followed, Follows, RunTime)> {
+        let number = self.by_row.get(&(followed.row, query.client))?;
+        let ahead = self.ahead();
+        let before = self.kept.get_mut(number).filter(|before| query.due - before.query.due <= ahead)?;
+        before.dependency.followers += 1;
+        let think = (followed.think as f64 / self.speed) as i64;
+        let follows = Follows { index: followed.row, think, scheduled: query.due };
+        Some((followed, follows, before.query.due + think))
+    }
+
+    /// Gives up queries for whose answer no other one can wait any more; all of them at the end.
+    pub fn pop_into(&mut self, batch: &mut Vec<Query>, is_end: bool) {
+        let ahead = self.ahead();
+        while let Some(&Reverse((due, number))) = self.order.peek() {
+            if !is_end && self.read - due <= ahead && self.kept.len() <= MOST {
+                return;
+            }
+            self.order.pop();
+            let Some(Kept { mut query, dependency }) = self.kept.remove(&number) else { continue };
+            let row = (query.index, query.client);
+            if self.by_row.get(&row) == Some(&number) {
+                self.by_row.remove(&row);
+            }
+            query.dependency = (dependency != Dependency::default()).then(|| Box::new(dependency));
+            batch.push(query);
+        }
+    }
+
+    /// How much further than its earliest due time a query is kept, in nanoseconds of the run.
+    fn ahead(&self) -> i64 {
+        (AHEAD as f64 / self.speed) as i64
+    }
+
+    /// Queries that wait so far.
+    pub const fn counts(&self) -> &DependencyCounts {
+        &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ldplayer_core::{TraceTime, Transport};
+    use ldplayer_trace::Evidence;
+    use proptest::prelude::*;
+
+    use crate::{PlanOptions, Planner};
+
+    const MS: i64 = 1_000_000;
+
+    /// A query of a client at a time in milliseconds.
+    fn query(index: u64, at_ms: i64) -> Query {
+        let mut transaction = Transaction {
+            index,
+            time: TraceTime(0),
+            client: "192.0.2.1:1024".parse().unwrap(),
+            server: "192.0.2.2:53".parse().unwrap(),
+            transport: Transport::Udp,
+            stream: None,
+            query: Some(b"query".as_slice().into()),
+            response: None,
+            response_delay: None,
+            retry_of: None,
+        };
+        let query = Planner::new(PlanOptions::default(), 1).plan(&mut transaction).unwrap();
+        Query { due: RunTime(at_ms * MS), ..query }
+    }
+
+    fn followed(row: u64, think_ms: i64) -> Option<Followed> {
+        Some(Followed { row, think: think_ms * MS, evidence: Evidence::Target })
+    }
+
+    /// Row, earliest due time in milliseconds, row that it follows, and number of followers of each query.
+    fn planned(speed: f64, all: &[(u64, i64, Option<Followed>)]) -> Vec<(u64, i64, Option<u64>, u32)> {
+        let mut waits = Waits::new(Dependencies::Chain, Timing::Scaled(speed)).unwrap();
+        let mut batch = Vec::new();
+        for (index, at_ms, followed) in all {
+            waits.push(query(*index, *at_ms), *followed);
+            waits.pop_into(&mut batch, false);
+        }
+        waits.pop_into(&mut batch, true);
+        let of = |query: &Query| {
+            let Dependency { follows, followers } = query.dependency.as_deref().copied().unwrap_or_default();
+            (query.index, query.due.0 / MS, follows.map(|follows| follows.index), followers)
+        };
+        batch.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_query_is_due_at_the_earliest_as_if_answers_came_at_once() {
+        // 1 follows from the answer to 0, which took 100 ms, and 3 from that to 1.
+        let all = [(0, 0, None), (1, 105, followed(0, 5)), (2, 107, None), (3, 210, followed(1, 4))];
+        assert_eq!(planned(1.0, &all), [(0, 0, None, 1), (1, 5, Some(0), 1), (3, 9, Some(1), 0), (2, 107, None, 0)]);
+        assert_eq!(planned(2.0, &all)[1], (1, 2, Some(0), 1), "twice as fast, it thinks half as long");
+    }
+
+    #[test]
+    fn what_took_too_long_in_the_recording_does_not_wait() {
+        let late = [(0, 0, None), (1, 9_000, None), (2, 10_500, followed(0, 5)), (3, 10_600, followed(1, 9))];
+        assert_eq!(planned(1.0, &late)[..2], [(0, 0, None, 0), (1, 9_000, None, 1)]);
+        assert_eq!(planned(1.0, &late)[3], (2, 10_500, None, 0));
+    }
+
+    proptest! {
+        /// Queries come in the order of their earliest due times, each once, and each behind what it follows.
+        #[test]
+        fn queries_come_in_order_and_each_once(
+            gaps in prop::collection::vec((0..4_000_i64, prop::option::of((0..6_u64, 0..900_i64))), 1..80)
+        ) {
+            let mut at = 0;
+            let all: Vec<(u64, i64, Option<Followed>)> = (0..).zip(gaps).map(|(index, (gap, follows))| {
+                at += gap;
+                let of = follows.filter(|(back, _)| *back < index).map(|(back, think)| (index - 1 - back, think.min(at)));
+                (index, at, of.and_then(|(row, think)| followed(row, think)))
+            }).collect();
+            let found = planned(1.0, &all);
+            prop_assert!(found.is_sorted_by_key(|(_, due, ..)| *due));
+            let mut rows: Vec<u64> = found.iter().map(|(row, ..)| *row).collect();
+            for (place, (_, _, follows, _)) in found.iter().enumerate() {
+                prop_assert!(follows.is_none_or(|row| rows[..place].contains(&row)));
+            }
+            let waiting = found.iter().filter(|(_, _, follows, _)| follows.is_some()).count();
+            prop_assert_eq!(found.iter().map(|(.., followers)| *followers as usize).sum::<usize>(), waiting);
+            rows.sort_unstable();
+            prop_assert_eq!(rows, (0..all.len() as u64).collect::<Vec<_>>());
+        }
+    }
+}
