@@ -12,14 +12,14 @@ use serde_json::Value;
 use common::{certificate, data, free_address, summary_of};
 
 /// A certificate and its key, made as the manual of openssl says.
-struct Made {
+struct KeyPair {
     key: String,
     certificate: String,
 }
 
-fn make(folder: &Path, name: &str, more: &[&str]) -> Made {
+fn make(folder: &Path, name: &str, more: &[&str]) -> KeyPair {
     let file = |end: &str| folder.join(format!("{name}.{end}")).to_str().unwrap().to_owned();
-    let made = Made { key: file("key"), certificate: file("pem") };
+    let made = KeyPair { key: file("key"), certificate: file("pem") };
     let mut command = Command::new("openssl");
     command.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"]).args(more);
     let output = command.args(["-keyout", &made.key, "-out", &made.certificate]).output();
@@ -29,7 +29,7 @@ fn make(folder: &Path, name: &str, more: &[&str]) -> Made {
 }
 
 /// Unbound over TLS and HTTPS.
-fn unbound(made: &Made) -> (SocketAddr, SocketAddr, Process) {
+fn unbound(made: &KeyPair) -> (SocketAddr, SocketAddr, Process) {
     let (plain, tls, https) = (free_address(), free_address(), free_address());
     let (ip, tls_port, https_port) = (tls.ip(), tls.port(), https.port());
     let extra = format!(

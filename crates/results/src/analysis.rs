@@ -106,7 +106,7 @@ pub fn analyse(dir: &RunDir, query_timeout: i64, limits: &VerdictLimits) -> Resu
         summary.latency_ms.drift_percent = drift::percent(&figures.latency_time);
         connections::draw(&sampled, &mut figures);
     }
-    if let Some(lookups::Found { times, load, .. }) = lookups {
+    if let Some(lookups::LookupFigures { times, load, .. }) = lookups {
         (figures.lookup_time, figures.attempts_time) = (times, load);
     }
     resources::draw(&sampled, &mut figures);

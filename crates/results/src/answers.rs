@@ -1,4 +1,4 @@
-//! What two runs were told, compared afterwards from the responses that both kept.
+//! What two servers said, compared afterwards from the responses that both kept.
 
 mod disagreeing;
 mod responses;
@@ -11,7 +11,7 @@ use hashbrown::hash_map::Entry;
 use ldplayer_core::{Answer, Differs, Ignore};
 
 pub use self::disagreeing::disagreeing;
-use self::responses::{KeptResponses, Row, Told};
+use self::responses::{KeptResponse, KeptResponses, Row};
 use crate::error::ResultsError;
 use crate::model::AnswersCompared;
 use crate::store::RESPONSES;
@@ -96,7 +96,7 @@ struct Side {
     reached: u64,
     ended: bool,
     /// What the other run has not come to yet: by row of the trace and question, the responses in their order.
-    waiting: HashMap<(u64, u64), VecDeque<Told>>,
+    waiting: HashMap<(u64, u64), VecDeque<KeptResponse>>,
     rows: usize,
 }
 
@@ -105,7 +105,7 @@ impl Side {
         Self { kept, reached: 0, ended: false, waiting: HashMap::new(), rows: 0 }
     }
 
-    fn take(&mut self, key: (u64, u64)) -> Option<Told> {
+    fn take(&mut self, key: (u64, u64)) -> Option<KeptResponse> {
         let Entry::Occupied(mut found) = self.waiting.entry(key) else { return None };
         let first = found.get_mut().pop_front();
         if found.get().is_empty() {
@@ -116,7 +116,7 @@ impl Side {
     }
 
     fn wait(&mut self, row: Row) {
-        self.waiting.entry((row.index, row.question)).or_default().push_back(row.told);
+        self.waiting.entry((row.index, row.question)).or_default().push_back(row.kept);
         self.rows += 1;
     }
 
@@ -134,8 +134,8 @@ impl Side {
 fn pair(runs: &mut [Side; 2], of: usize, row: Row, counts: &mut Counts<'_>) {
     runs[of].reached = runs[of].reached.max(row.index);
     match runs[1 - of].take((row.index, row.question)) {
-        Some(other) if of == 0 => counts.judge(&row.told, &other),
-        Some(other) => counts.judge(&other, &row.told),
+        Some(other) if of == 0 => counts.judge(&row.kept, &other),
+        Some(other) => counts.judge(&other, &row.kept),
         None => runs[of].wait(row),
     }
 }
@@ -151,7 +151,7 @@ struct Counts<'e> {
 }
 
 impl Counts<'_> {
-    fn judge(&mut self, old: &Told, new: &Told) {
+    fn judge(&mut self, old: &KeptResponse, new: &KeptResponse) {
         let Some(expected) = old.response else {
             self.no_reference += 1;
             return;

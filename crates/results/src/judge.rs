@@ -12,7 +12,7 @@ const NO_PSS: &str = "the server's memory without what is shared was not read";
 
 /// What a run has of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum Measurement {
     /// So many of so many.
     Part { part: u64, whole: u64 },
     /// A duration in milliseconds; `None` is endless.
@@ -31,7 +31,7 @@ pub(crate) enum Found {
     Attempts(f64),
 }
 
-impl Found {
+impl Measurement {
     /// As a figure: a share or a change in percent, a latency in milliseconds, infinite where it is endless.
     pub fn figure(self) -> f64 {
         match self {
@@ -86,9 +86,9 @@ impl Expectation {
         }
     }
 
-    fn holds(&self, found: &Found) -> Result<bool, &'static str> {
+    fn holds(&self, found: &Measurement) -> Result<bool, &'static str> {
         let (value, bound) = match (*found, self.bound) {
-            (Found::Part { part, .. }, Bound::Count(count) | Bound::Number(count)) => (part as f64, count),
+            (Measurement::Part { part, .. }, Bound::Count(count) | Bound::Number(count)) => (part as f64, count),
             (_, Bound::Times { .. }) => return Err("it is relative to another run, and there is none"),
             (found, bound) => match bound.figure(self.quantity) {
                 Some(figure) => (found.figure(), figure),
@@ -107,11 +107,11 @@ impl Expectation {
 
 impl Quantity {
     /// What the run has; or why that is not known.
-    pub(crate) fn measure(self, summary: &Summary) -> Result<Found, &'static str> {
+    pub(crate) fn measure(self, summary: &Summary) -> Result<Measurement, &'static str> {
         let queries = &summary.queries;
         let of = |part: u64, whole: u64, none| match whole {
             0 => Err(none),
-            whole => Ok(Found::Part { part, whole }),
+            whole => Ok(Measurement::Part { part, whole }),
         };
         let of_sent = |part| of(part, queries.sent, "no query was sent");
         let of_answers = |part| of(part, queries.answered, "no query was answered");
@@ -129,28 +129,32 @@ impl Quantity {
             Self::Latency { quantile, from } => {
                 let latency = &summary.latency_ms;
                 let tail = if from == Origin::Sent { &latency.from_sent } else { &latency.from_intended };
-                let found = Found::Milliseconds(quantile.of(tail));
+                let found = Measurement::Milliseconds(quantile.of(tail));
                 if tail.queries == 0 { Err("no query was sent") } else { Ok(found) }
             }
             Self::Drift => {
-                let drift = summary.latency_ms.drift_percent.map(Found::Change);
+                let drift = summary.latency_ms.drift_percent.map(Measurement::Change);
                 drift.ok_or("too little was answered to see how latency changed")
             }
-            Self::Cpu => of_server(summary, NO_CPU, |side| side.cpu_us_per_query.map(Found::Microseconds)),
-            Self::Cores => of_server(summary, NO_CPU, |side| side.cores_mean.map(Found::Cores)),
-            Self::Memory(Resident::Rss) => of_server(summary, NO_RSS, |side| side.rss_peak_bytes.map(Found::Octets)),
-            Self::Memory(Resident::Pss) => of_server(summary, NO_PSS, |side| side.pss_peak_bytes.map(Found::Octets)),
+            Self::Cpu => of_server(summary, NO_CPU, |side| side.cpu_us_per_query.map(Measurement::Microseconds)),
+            Self::Cores => of_server(summary, NO_CPU, |side| side.cores_mean.map(Measurement::Cores)),
+            Self::Memory(Resident::Rss) => {
+                of_server(summary, NO_RSS, |side| side.rss_peak_bytes.map(Measurement::Octets))
+            }
+            Self::Memory(Resident::Pss) => {
+                of_server(summary, NO_PSS, |side| side.pss_peak_bytes.map(Measurement::Octets))
+            }
             Self::Qps => summary
                 .rate
                 .sent_qps
                 .or(summary.rate.qps_mean)
-                .map(Found::Rate)
+                .map(Measurement::Rate)
                 .ok_or("queries of one moment have no rate"),
             Self::Lookup(quantile) => {
-                of_lookups(summary).map(|lookups| Found::Milliseconds(quantile.of(&lookups.time_ms)))
+                of_lookups(summary).map(|lookups| Measurement::Milliseconds(quantile.of(&lookups.time_ms)))
             }
-            Self::LookupFailed => of_lookups(summary).map(|of| Found::Part { part: of.failed, whole: of.asked }),
-            Self::Attempts => of_lookups(summary).map(|lookups| Found::Attempts(lookups.attempts)),
+            Self::LookupFailed => of_lookups(summary).map(|of| Measurement::Part { part: of.failed, whole: of.asked }),
+            Self::Attempts => of_lookups(summary).map(|lookups| Measurement::Attempts(lookups.attempts)),
         }
     }
 }
@@ -165,8 +169,8 @@ fn of_lookups(summary: &Summary) -> Result<&Lookups, &'static str> {
 fn of_server(
     summary: &Summary,
     unread: &'static str,
-    figure: fn(&SideUsage) -> Option<Found>,
-) -> Result<Found, &'static str> {
+    figure: fn(&SideUsage) -> Option<Measurement>,
+) -> Result<Measurement, &'static str> {
     let Some(server) = &summary.telemetry.server else {
         return Err("no process of the server was watched: --start-server, --watch-pid or --watch-unit");
     };
@@ -197,7 +201,7 @@ impl Quantile {
     }
 }
 
-impl std::fmt::Display for Found {
+impl std::fmt::Display for Measurement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             Self::Part { part, whole } => {

@@ -25,7 +25,7 @@ pub struct Waits {
     links: Links,
     /// Nanoseconds of the trace in one of the run.
     speed: f64,
-    kept: HashMap<u64, Kept>,
+    kept: HashMap<u64, Pending>,
     /// Numbers of the kept queries by when they are due at the earliest.
     order: BinaryHeap<Reverse<(RunTime, u64)>>,
     /// Queries that were kept since the first, which numbers them.
@@ -38,7 +38,7 @@ pub struct Waits {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Pending {
     query: Query,
     dependency: Dependency,
 }
@@ -76,7 +76,7 @@ impl Waits {
         self.pushed += 1;
         self.order.push(Reverse((query.due, self.pushed)));
         self.by_row.insert((query.index, query.client), self.pushed);
-        self.kept.insert(self.pushed, Kept { query, dependency });
+        self.kept.insert(self.pushed, Pending { query, dependency });
     }
 
     /// What a query waits for, and when it is due at the earliest, if what it follows from is kept.
@@ -98,7 +98,7 @@ impl Waits {
                 return;
             }
             self.order.pop();
-            let Some(Kept { mut query, dependency }) = self.kept.remove(&number) else { continue };
+            let Some(Pending { mut query, dependency }) = self.kept.remove(&number) else { continue };
             let row = (query.index, query.client);
             if self.by_row.get(&row) == Some(&number) {
                 self.by_row.remove(&row);

@@ -344,7 +344,7 @@ fn zones_made_at_random_are_verified_by_bind_and_ldns() {
     let (keys, mut draw) = (keys(Algorithm::Ed25519, 1), random::Draw(SEED));
     for round in 0..8 {
         for denial in denials() {
-            let made = random::Made::draw(&mut draw, 40);
+            let made = random::RandomZone::draw(&mut draw, 40);
             let text = made.text(&mut draw, "example.", ["ns.test."; 2], &["www.example.", "nothing.test."]);
             let name = |text: &String| {
                 let mut wire = Vec::new();

@@ -11,7 +11,7 @@ use super::world::Question;
 
 /// What it finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum DelvResult {
     /// All of the answer is secure, and whether the name is denied.
     Secure { is_denied: bool },
     /// Some of it is provably unsigned.
@@ -21,16 +21,16 @@ pub enum Found {
 }
 
 /// Asks a server that serves all zones at one address.
-pub fn ask(server: SocketAddr, anchor: &Path, question: &Question) -> Found {
+pub fn ask(server: SocketAddr, anchor: &Path, question: &Question) -> DelvResult {
     let mut command = Command::new("delv");
     command.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string(), "-a"]).arg(anchor);
     command.args(["-q", &Presentation(&question.name).to_string(), "-t", &format!("TYPE{}", question.qtype)]);
     let output = command.output().expect("no delv: scripts/need.sh delv installs it");
     let said = [output.stdout, output.stderr].concat();
-    Found::read(&String::from_utf8_lossy(&said))
+    DelvResult::read(&String::from_utf8_lossy(&said))
 }
 
-impl Found {
+impl DelvResult {
     fn read(said: &str) -> Self {
         let lines = || said.lines().map(str::trim);
         let failed = lines().find_map(|line| line.strip_prefix(";; resolution failed: "));
@@ -59,7 +59,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for DelvResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }

@@ -12,7 +12,7 @@ mod world;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use delv::Found;
+use delv::DelvResult;
 use ldplayer_core::message::{QueryParts, flag};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, Server};
@@ -83,9 +83,9 @@ fn delv_validates_what_is_served() {
         faults.len(),
         faults[..faults.len().min(5)].join("\n")
     );
-    let count = |wanted: fn(&Found) -> bool| found.iter().filter(|(_, found)| wanted(found)).count();
-    let secure = count(|found| matches!(found, Found::Secure { .. }));
-    let denied = count(|found| *found == Found::Secure { is_denied: true });
+    let count = |wanted: fn(&DelvResult) -> bool| found.iter().filter(|(_, found)| wanted(found)).count();
+    let secure = count(|found| matches!(found, DelvResult::Secure { .. }));
+    let denied = count(|found| *found == DelvResult::Secure { is_denied: true });
     println!("{} questions, {secure} secure, {denied} of them NXDOMAIN", found.len());
     assert!(found.len() >= DELVED && secure > DELVED / 2 && denied > DELVED / 10);
 }

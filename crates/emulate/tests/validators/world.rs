@@ -9,7 +9,7 @@ use ldplayer_core::name::{self, Presentation};
 use ldplayer_zone::sign::{self, Algorithm, Denial, Key, Policy, Role as KeyRole, Validity};
 use ldplayer_zone::{Records, load, rtype, write};
 
-use crate::random::{self, Draw, Made, Role};
+use crate::random::{self, Draw, RandomZone, Role};
 
 /// The name servers of the root, of the zones below it, and of the zones below those: each address has one layer, so that resolvers
 /// are referred.
@@ -54,7 +54,7 @@ impl fmt::Display for Question {
 /// A zone below the root.
 struct Middle {
     apex: String,
-    made: Made,
+    made: RandomZone,
     opts_out: bool,
 }
 
@@ -103,7 +103,7 @@ impl World {
 
     /// A zone below the root with the zones that it delegates to.
     fn add_middle(&mut self, draw: &mut Draw, apex: String, denial: Denial) {
-        let made = Made::draw(draw, NAMES);
+        let made = RandomZone::draw(draw, NAMES);
         let (own, none) = (format!("www.{apex}"), format!("nothing.www.{apex}"));
         let text = made.text(draw, &apex, ["ns2.root.", "ns3.root."], &[&own, &none, "www.nsec-0.", "elsewhere."]);
         let (secure, insecure) = (made.of_role(&apex, Role::Secure), made.of_role(&apex, Role::Insecure));

@@ -40,7 +40,7 @@ struct Lookups {
 }
 
 /// What is known of lookups.
-pub struct Found {
+pub struct LookupFigures {
     /// The figures of `run.json`.
     pub summary: model::Lookups,
     /// Share of lookups, and of attempts, that were answered within a time.
@@ -60,7 +60,7 @@ struct Attempt {
 }
 
 /// The lookups of a run that begins at `first`; `None` where no client reacts.
-pub fn read(dir: &RunDir, queries: &RowFiles, first: i64) -> Result<Option<Found>, ResultsError> {
+pub fn read(dir: &RunDir, queries: &RowFiles, first: i64) -> Result<Option<LookupFigures>, ResultsError> {
     let attempts = RowFiles::open_attempts(dir)?;
     if attempts.is_empty() {
         return Ok(None);
@@ -72,7 +72,7 @@ pub fn read(dir: &RunDir, queries: &RowFiles, first: i64) -> Result<Option<Found
     let mut times = latency_cdf(&mut lookups.times, Curve::Lookups);
     times.extend(latency_cdf(&mut lookups.attempts, Curve::Attempts));
     let load = lookups.load_per_second();
-    Ok(Some(Found { times, load, summary: lookups.figures() }))
+    Ok(Some(LookupFigures { times, load, summary: lookups.figures() }))
 }
 
 impl Lookups {

@@ -29,12 +29,12 @@ pub struct Row {
     pub index: u64,
     /// A hash of its question, whatever the case of its name.
     pub question: u64,
-    /// What the query was told.
-    pub told: Told,
+    /// What was kept of its response.
+    pub kept: KeptResponse,
 }
 
-/// The response to a query.
-pub struct Told {
+/// The response to a query, as far as it was kept.
+pub struct KeptResponse {
     /// What it says, if there is one.
     pub response: Option<Fingerprint>,
     /// The query in wire format, where messages are wanted.
@@ -66,7 +66,7 @@ impl KeptResponses {
         let row = |row: usize| Row {
             index: index.value(row),
             question: message(query, row).map_or(0, |query| compare::question(&query)),
-            told: Told {
+            kept: KeptResponse {
                 response: message(response, row).map(|response| Fingerprint::of(&response, ignore)),
                 query: octets(query, row),
                 message: octets(response, row),

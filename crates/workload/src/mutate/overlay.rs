@@ -183,9 +183,9 @@ mod tests {
     use std::collections::{HashMap, HashSet};
 
     /// One query a tenth of a second, of ten clients, for `seconds`.
-    struct Made(std::ops::Range<i64>, Tally);
+    struct Trace(std::ops::Range<i64>, Tally);
 
-    impl Source for Made {
+    impl Source for Trace {
         fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
             let row = |number: i64| Transaction {
                 index: 0,
@@ -210,7 +210,7 @@ mod tests {
 
     fn overlay(seconds: i64, times: u32) -> Result<Vec<Transaction>, OverlayError> {
         let population = Population { times, slice: 2_000_000_000, pools: Pools::default() };
-        let reopen = || Ok(Box::new(Made(0..seconds * 10, Tally::default())) as Box<dyn Source>);
+        let reopen = || Ok(Box::new(Trace(0..seconds * 10, Tally::default())) as Box<dyn Source>);
         let (mut overlay, mut batch) = (Overlay::open(&reopen, population)?, Vec::new());
         while overlay.read(&mut batch)? {}
         Ok(batch)

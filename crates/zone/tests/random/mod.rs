@@ -43,9 +43,9 @@ pub enum Role {
 }
 
 /// Names relative to the apex, the last label first, with what they have.
-pub struct Made(pub BTreeMap<Vec<&'static str>, Role>);
+pub struct RandomZone(pub BTreeMap<Vec<&'static str>, Role>);
 
-impl Made {
+impl RandomZone {
     /// Some `names` names and fewer: those that cannot stand beside the others are not there.
     pub fn draw(draw: &mut Draw, names: usize) -> Self {
         let mut made = Self(BTreeMap::from([(vec!["www"], Role::Data)]));
