@@ -38,7 +38,7 @@ pub struct Host {
     lateness: Option<(Spread, TimingLimits)>,
     /// The share of the time for which the server waited for a core; 0 where that is not known.
     server_wait: f64,
-    /// The same of the workers, where they take the time of an answer themselves: over connections.
+    /// The same of the workers, by the share of the queries whose answers they take the time of themselves: over connections.
     client_wait: f64,
 }
 
@@ -50,7 +50,7 @@ impl Host {
         Self {
             lateness: summary.timing.error_us.zip(report.limits.timing),
             server_wait: if report.has_quota() { 0.0 } else { share(summary.cpu_wait.server) },
-            client_wait: if over_connections(summary) { share(summary.cpu_wait.client) } else { 0.0 },
+            client_wait: share(summary.cpu_wait.client) * over_connections(summary),
         }
     }
 
@@ -124,9 +124,12 @@ pub fn wait_limit(quantile: f64) -> f64 {
     ((1.0 - quantile) / 2.0).max(WAKING)
 }
 
-/// Whether a query went over anything but UDP, whose answers the kernel stamps.
-pub fn over_connections(summary: &Summary) -> bool {
-    summary.queries.sent_by_transport.iter().any(|(transport, &sent)| transport != "udp" && sent > 0)
+/// The share of the queries that went over anything but UDP, whose answers the kernel stamps.
+pub fn over_connections(summary: &Summary) -> f64 {
+    let by_transport = &summary.queries.sent_by_transport;
+    let all: u64 = by_transport.values().sum();
+    let over_udp = by_transport.get("udp").copied().unwrap_or(0);
+    if all == 0 { 0.0 } else { (all - over_udp) as f64 / all as f64 }
 }
 
 fn claimed(summary: &Summary, is_touched: impl Fn(&Percentile, &Tail) -> bool) -> Vec<String> {

@@ -23,11 +23,13 @@ pub fn checks(summary: &Summary, limits: &VerdictLimits, host: &Host, has_quota:
         true => unjudged("server_wait", wait_limit(), "the server ran within a quota, which it waits for"),
         false => {
             let unseen = "the server's host was not observed: --watch-pid, --watch-unit or --start-server";
-            wait("server_wait", summary.cpu_wait.server, summary, is_paced, unseen)
+            wait("server_wait", summary.cpu_wait.server, 1.0, summary, is_paced, unseen)
         }
     });
-    if host::over_connections(summary) {
-        checks.push(wait("client_wait", summary.cpu_wait.client, summary, is_paced, "the kernel does not count it"));
+    let over_connections = host::over_connections(summary);
+    if over_connections > 0.0 {
+        let (waited, unknown) = (summary.cpu_wait.client, "the kernel does not count it");
+        checks.push(wait("client_wait", waited, over_connections, summary, is_paced, unknown));
     }
     checks
 }
@@ -96,12 +98,12 @@ fn wait_limit() -> String {
     format!("{} % of the time", fixed(host::wait_limit(0.99) * 100.0, 1))
 }
 
-/// How long a side waited for a core. A run without times loads the server as much as it can, and the server may want more cores than there
+/// How long a side waited for a core, which only this part of the queries is touched by. A run without times loads the server as much as it can, and the server may want more cores than there
 /// are: of such a run only neighbours count.
-fn wait(name: &str, waited: Option<Waited>, summary: &Summary, is_paced: bool, unknown: &str) -> Check {
+fn wait(name: &str, waited: Option<Waited>, part: f64, summary: &Summary, is_paced: bool, unknown: &str) -> Check {
     let limit = wait_limit();
     let Some(Waited { seconds, share }) = waited else { return unjudged(name, limit, unknown) };
-    let touched = host::touched_by_wait(summary, share);
+    let touched = host::touched_by_wait(summary, share * part);
     let is_fine = touched.is_empty() || !(is_paced || summary.cpu_wait.is_of_neighbours(share));
     let found = check(name, is_fine, limit, format!("{:.2} % ({seconds:.3} s)", share * 100.0));
     let others = summary.cpu_wait.others_cores;
@@ -238,5 +240,24 @@ mod tests {
             judged(&run).0
         };
         assert_eq!((waited("udp"), waited("dot")), (String::new(), "client_wait".to_owned()));
+    }
+
+    /// A hundredth of the queries over TCP had the waits of the workers spoil the percentiles of all.
+    #[test]
+    fn workers_that_wait_touch_only_the_queries_over_connections() {
+        let waited = |over_tcp: u64| {
+            let mut run = run([0.1, 0.2, 0.3], [1.0, 1.0, 2.0], 10_000);
+            run.summary.queries.sent_by_transport = [("udp", 10_000 - over_tcp), ("tcp", over_tcp)]
+                .map(|(transport, sent)| (transport.to_owned(), sent))
+                .into();
+            run.summary.cpu_wait.client = Some(Waited { seconds: 1.2, share: 0.02 });
+            let marked = {
+                Host::of(&run).mark(&mut run.summary);
+                run.summary.latency_ms.from_sent.good.unwrap().p99
+            };
+            (judged(&run).0, marked)
+        };
+        assert_eq!(waited(100), (String::new(), Some(true)));
+        assert_eq!(waited(9_000), ("client_wait".to_owned(), Some(false)));
     }
 }
