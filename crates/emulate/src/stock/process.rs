@@ -55,10 +55,14 @@ pub struct Process {
     _limit: Option<Arc<CpuLimit>>,
 }
 
-/// A command line of the user's, run by sh in its own place.
+/// A command line of the user's, run by sh: a plain one in its own place, so that its process is the server; one of several parts, or that sets
+/// variables, by a shell that stays.
 pub fn shell(command_line: &str) -> Command {
+    let sets_variable = command_line.split_whitespace().next().is_some_and(|word| word.contains('='));
+    let has_parts = command_line.trim().contains(['\n', ';', '&', '|', '(', '{']);
+    let exec = if sets_variable || has_parts { "" } else { "exec " };
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("exec {command_line}")]);
+    shell.args(["-c", &format!("{exec}{command_line}")]);
     shell
 }
 
@@ -336,6 +340,17 @@ mod tests {
             }
             std::thread::yield_now();
         }
+    }
+
+    /// `exec` stood before the command line, so that sh never came to its second part.
+    #[test]
+    fn all_parts_of_a_command_line_are_run() {
+        let said = |line: &str| String::from_utf8(super::shell(line).output().unwrap().stdout).unwrap();
+        assert_eq!(said("echo one; echo two"), "one\ntwo\n");
+        assert_eq!(said("one=1\necho $one"), "1\n");
+        assert_eq!(said("NUMBER=2 sh -c 'echo $NUMBER'"), "2\n");
+        let args = |line: &str| super::shell(line).get_args().nth(1).unwrap().to_owned();
+        assert_eq!(args("nsd -d"), "exec nsd -d");
     }
 
     #[test]
