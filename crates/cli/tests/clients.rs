@@ -24,6 +24,8 @@ const NAME: &str = "www.example.";
 /// What a server does with every query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
+    /// Nobody listens: its host says so by ICMP.
+    Closed,
     Silent,
     Answers,
     Fails,
@@ -51,7 +53,7 @@ struct Servers {
 impl Servers {
     fn start(namespace: &Namespace, all: &[Server]) -> Self {
         let mut servers = Self { seen: Arc::default(), stop: Arc::default(), threads: Vec::new() };
-        for (number, &server) in all.iter().enumerate() {
+        for (number, &server) in all.iter().enumerate().filter(|(_, server)| **server != Server::Closed) {
             let address = (format!("127.0.0.{}", number + 1), 53);
             let bind = || (UdpSocket::bind(address.clone()).unwrap(), TcpListener::bind(address.clone()).unwrap());
             let (udp, tcp) = namespace.run(bind).unwrap();
@@ -111,7 +113,7 @@ fn answer(query: &[u8], server: Server) -> Option<Vec<u8>> {
     (answer[2], answer[3]) = (0x81, 0x80);
     answer[6..12].fill(0);
     match server {
-        Server::Silent => return None,
+        Server::Silent | Server::Closed => return None,
         Server::Fails => answer[3] |= 2,
         Server::Refuses => answer[3] |= 5,
         Server::Truncates => answer[2] |= 2,
@@ -218,7 +220,7 @@ fn compare(place: &Place, model: &str, servers: &[Server]) {
 }
 
 fn behaves_as(model: &str, place: &Place) {
-    use Server::{Answers, Fails, Refuses, Silent};
+    use Server::{Answers, Closed, Fails, Refuses, Silent};
     for servers in [
         &[Silent][..],
         &[Silent, Answers],
@@ -226,10 +228,22 @@ fn behaves_as(model: &str, place: &Place) {
         &[Fails],
         &[Fails, Answers],
         &[Refuses, Answers],
+        &[Closed, Silent],
         &[Silent, Fails, Silent],
     ] {
         compare(place, model, servers);
     }
+    gives_up_as(model, place);
+}
+
+/// Whether both wait before a server whose port is closed, or neither does. Who has a socket for each server is told that by ICMP.
+fn gives_up_as(model: &str, place: &Place) {
+    let began = Instant::now();
+    place.resolve(1);
+    let real_waits = began.elapsed() > Duration::from_millis(500);
+    let run = place.replay(model, 1);
+    let model_waits = run["summary"]["elapsed_s"].as_f64().is_some_and(|seconds| seconds > 0.5);
+    assert_eq!(real_waits, model_waits, "{model}");
 }
 
 /// Compiles a program that asks its C library for the addresses of the name, without AI_ADDRCONFIG: there is only loopback.

@@ -145,7 +145,10 @@ fn what_needs_one_answer_for_each_query_does_not_go_with_clients_that_react() {
     }
     let output = ldplayer(folder.path(), &["replay", "t.tsv", "--server", "127.0.0.1:9", "--client", "gnu"]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(stderr.contains("`gnu`: no such client: use open, custom, glibc, musl, go, c-ares, windows"), "{stderr}");
+    assert!(
+        stderr.contains("`gnu`: no such client: use open, custom, glibc, android, musl, go, c-ares, windows"),
+        "{stderr}"
+    );
 }
 
 #[test]

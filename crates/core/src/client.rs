@@ -54,6 +54,8 @@ pub enum Growth {
     Split,
     /// The timeout for the first server; for the next ones twice as long each, divided by the number of servers, in whole seconds.
     Glibc,
+    /// The same, but not in whole seconds.
+    Android,
     /// 1, 1, 2, 4 and 2 times the timeout.
     Windows,
 }
@@ -122,9 +124,10 @@ const GLIBC: Stub =
     Stub { attempts: 2, timeout: 5 * NS_PER_S, growth: Growth::Glibc, late: true, keep_id: true, ..CUSTOM };
 
 /// The models by their names; docs/clients.md has the source of each.
-pub const STUBS: [(&str, Stub); 6] = [
+pub const STUBS: [(&str, Stub); 7] = [
     ("custom", CUSTOM),
     ("glibc", GLIBC),
+    ("android", Stub { growth: Growth::Android, late: false, ..GLIBC }),
     (
         "musl",
         Stub {
@@ -177,8 +180,9 @@ impl Stub {
             Growth::Same => self.timeout,
             Growth::Double => times(round as u32),
             Growth::Split => self.timeout / i64::from(self.attempts.max(1)),
-            Growth::Glibc if place == 0 => self.timeout,
+            Growth::Glibc | Growth::Android if place == 0 => self.timeout,
             Growth::Glibc => (times(place as u32) / NS_PER_S / servers as i64).max(1) * NS_PER_S,
+            Growth::Android => (times(place as u32) / servers as i64).max(NS_PER_S),
             Growth::Windows => self.timeout.saturating_mul([1, 1, 2, 4].get(round).copied().unwrap_or(2)),
         };
         wait.clamp(1, LONGEST)
@@ -234,11 +238,12 @@ const SETTINGS: [Setting; 10] = [
     ("tcp", |stub, word| set(&mut stub.tcp, switch(word)), |stub| on_off(stub.tcp)),
 ];
 
-const GROWTHS: [(&str, Growth); 5] = [
+const GROWTHS: [(&str, Growth); 6] = [
     ("same", Growth::Same),
     ("double", Growth::Double),
     ("split", Growth::Split),
     ("glibc", Growth::Glibc),
+    ("android", Growth::Android),
     ("windows", Growth::Windows),
 ];
 const ORDERS: [(&str, Order); 3] = [("one-by-one", Order::OneByOne), ("all", Order::All), ("then-all", Order::ThenAll)];
@@ -371,6 +376,7 @@ mod tests {
         assert_eq!(turns("glibc", 1), "0:5 0:5");
         assert_eq!(turns("glibc", 2), "0:5 1:5 0:5 1:5");
         assert_eq!(turns("glibc", 3), "0:5 1:3 2:6 0:5 1:3 2:6");
+        assert_eq!(turns("android:attempts=1", 4), "0:5 1:2.5 2:5 3:10");
         assert_eq!(turns("musl", 2), "*:2.5 *:2.5");
         assert_eq!(turns("musl", 1), "0:2.5 0:2.5");
         assert_eq!(turns("go", 2), "0:5 1:5 0:5 1:5");
@@ -406,7 +412,7 @@ mod tests {
             "custom:timeout=10s,growth=split,order=all,retry-on=servfail,ignore=any-servfail,late=on,keep-id=on"
         );
         assert_eq!(slow.parse::<ClientModel>(), "musl:timeout=10s".parse());
-        assert!(said("bind").contains("no such client: use open, custom, glibc"), "{}", said("bind"));
+        assert!(said("bind").contains("no such client: use open, custom, glibc, android"), "{}", said("bind"));
         assert!(said("glibc:tries=3").contains("no setting `tries`"));
         assert!(said("glibc:attempts=0").contains("no value of `attempts`"));
         assert!(said("glibc:attempts").contains("is not KEY=VALUE"));

@@ -178,7 +178,7 @@ macro_rules! policy {
 
 policy! {
     client: ClientModel = ClientModel::Open, ValueKind::Client, Any,
-        "What a client does when no answer comes, or a bad one: open (nothing), glibc, musl, go, c-ares, windows or custom, each with settings as in \
+        "What a client does when no answer comes, or a bad one: open (nothing), glibc, android, musl, go, c-ares, windows or custom, each with settings as in \
          glibc:timeout=1s,attempts=3",
         "What a client does when no answer comes, or a bad one.";
     idle_timeout: i64 = 20_000_000_000, ValueKind::Span { least: 0 }, Connections,

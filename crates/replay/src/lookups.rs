@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use ldplayer_core::client::{ClientModel, RESENDS, Reaction, Stub};
+use ldplayer_core::client::{ClientModel, Order, RESENDS, Reaction, Stub};
 use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Outcome, Policy, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
@@ -291,7 +291,8 @@ impl Lookup {
     fn reaction(&self, attempt: Attempt, row: &Outcome) -> Reaction {
         let is_of_turn = attempt.number >= self.before;
         let on_failure = match self.stub.turn(self.turn, self.servers) {
-            Some(turn) if turn.server.is_some() && is_of_turn => Reaction::Next,
+            // One socket for all servers has no errors of any of them.
+            Some(turn) if turn.server.is_some() && is_of_turn && self.stub.order != Order::All => Reaction::Next,
             _ => Reaction::Ignore,
         };
         match row.status {
@@ -406,6 +407,19 @@ mod tests {
             let took = row.answered.map(|answered| (answered - RunTime(0)) / MS);
             Some((row.status, row.rcode, row.attempts, took, row.gave_up))
         }
+    }
+
+    /// The model of musl went on at once after ICMP, which its one socket for all servers does not hear of.
+    #[test]
+    fn musl_does_not_hear_that_a_port_is_closed() {
+        let refused = |model: &str| {
+            let mut sim = Sim::new(model, 1);
+            sim.end(0, MS, Status::Refused, None);
+            sim.run_until(S);
+            (sim.asked(), sim.lookups.open())
+        };
+        assert_eq!(refused("musl"), ("0@0".to_owned(), 1));
+        assert_eq!(refused("glibc"), ("0@0 0@1".to_owned(), 1));
     }
 
     #[test]
