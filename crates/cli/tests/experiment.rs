@@ -292,6 +292,19 @@ fn a_dry_run_tells_the_plan_and_leaves_nothing() {
 }
 
 #[test]
+fn the_experiments_that_ship_can_be_planned() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let files = fs::read_dir(root.join("data/experiments")).unwrap().map(|file| file.unwrap().path());
+    let files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|ending| ending == "toml")).collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let output = command.current_dir(&root).arg("experiment").arg(&file).arg("--dry-run").output().unwrap();
+        assert!(output.status.success(), "{}: {}", file.display(), stderr(&output));
+    }
+}
+
+#[test]
 fn a_warm_up_that_leaves_nothing_is_refused_before_anything_is_run() {
     let place = Place::new();
     place.write(&format!("warm_up = '150ms'\n{META}"));

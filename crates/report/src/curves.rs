@@ -20,6 +20,8 @@ pub enum Needs {
     Connections,
     /// A server that was watched in one of them.
     Watched,
+    /// Clients that react in one of them.
+    Lookups,
 }
 
 /// A curve of a run.
@@ -57,6 +59,31 @@ pub type Curves = BTreeMap<&'static str, RunPoints>;
 
 /// All of them, as pages have them.
 pub const CURVES: &[RunCurve] = &[
+    RunCurve {
+        id: "lookups",
+        file: "lookups-cdf",
+        title: "Time of a lookup, cumulative.",
+        caption: "Share answered within a time.",
+        needs: Needs::Lookups,
+        x: Axis::LATENCY,
+        y: Axis::new("lookups (%)", "lookups_percent", Scale::Percent),
+        points: |figures| {
+            let lookups = of(&figures.lookup_time, Curve::Lookups);
+            if lookups.is_empty() { of(&figures.latency_cdf, Curve::FromSent) } else { lookups }
+        },
+        ..CURVE
+    },
+    RunCurve {
+        id: "retries",
+        file: "retries-over-time",
+        title: "Retries per second.",
+        none: "Nothing to show: no client asked again.",
+        is_wide: true,
+        needs: Needs::Lookups,
+        y: Axis::new("retries per second", "retries_per_second", Scale::Count),
+        points: |figures| of(&figures.attempts_time, Curve::Retries),
+        ..CURVE
+    },
     RunCurve {
         id: "cdf",
         file: "latency-cdf",
@@ -188,12 +215,7 @@ pub fn read_curves(dir: &Path) -> Result<Curves, ResultsError> {
     Ok(curves_of(&analysis.figures))
 }
 
-/// The rows that a page shows, by whether any of its runs has connections or a watched server.
-pub fn shown(connected: bool, watched: bool) -> Vec<RunCurve> {
-    let has = |needs| match needs {
-        Needs::Nothing => true,
-        Needs::Connections => connected,
-        Needs::Watched => watched,
-    };
-    CURVES.iter().copied().filter(|curve| has(curve.needs)).collect()
+/// The rows that a page shows, by what any of its runs has.
+pub fn shown(has: impl Fn(Needs) -> bool) -> Vec<RunCurve> {
+    CURVES.iter().copied().filter(|curve| curve.needs == Needs::Nothing || has(curve.needs)).collect()
 }

@@ -7,7 +7,7 @@ use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
 use super::{Cell, Overview};
-use crate::curves::{self, RunCurve};
+use crate::curves::{self, Needs, RunCurve};
 use crate::page::{D3, FIGURES_SCRIPT, PLOT, STYLE, inside_script};
 use crate::page::{environment, not_made};
 use ldplayer_results::ResultsError;
@@ -63,8 +63,13 @@ struct Embedded<'a> {
 
 /// The curves of the page.
 fn shown_curves(overview: &Overview) -> Vec<RunCurve> {
-    let connected = overview.curves.by_id.get("connections").is_some_and(|points| !points.is_empty());
-    curves::shown(connected, has(overview, "cpu"))
+    let is_drawn = |id| overview.curves.by_id.get(id).is_some_and(|points| !points.is_empty());
+    curves::shown(|needs| match needs {
+        Needs::Nothing => true,
+        Needs::Connections => is_drawn("connections"),
+        Needs::Watched => has(overview, "cpu"),
+        Needs::Lookups => is_drawn("retries"),
+    })
 }
 
 fn has(overview: &Overview, quantity: &str) -> bool {

@@ -8,7 +8,7 @@ use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
 use super::{D3, FIGURES_SCRIPT, PLOT, STYLE, head, inside_script, safe, settings, share};
-use crate::curves::{self, RunCurve, curves_of};
+use crate::curves::{self, Needs, RunCurve, curves_of};
 use crate::page::{environment, not_made};
 use crate::text::RunText;
 use ldplayer_results::ResultsError;
@@ -230,8 +230,14 @@ fn overlay(runs: &[Laid]) -> Overlay {
 
 /// The figures of the page.
 fn shown(runs: &[Laid]) -> Vec<RunCurve> {
-    let connected = runs.iter().any(|run| run.report.summary.connections.opened > 0);
-    curves::shown(connected, runs.iter().any(is_watched))
+    curves::shown(|needs| {
+        runs.iter().any(|run| match needs {
+            Needs::Nothing => true,
+            Needs::Connections => run.report.summary.connections.opened > 0,
+            Needs::Watched => is_watched(run),
+            Needs::Lookups => run.report.summary.lookups.is_some(),
+        })
+    })
 }
 
 fn is_watched(run: &Laid) -> bool {
