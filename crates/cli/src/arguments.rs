@@ -1,4 +1,4 @@
-//! What is wrong with the arguments, in one line as for every other error, with what was meant where that is certain.
+//! Errors of the arguments, each in one line as every other error, with the argument that was meant where that is certain.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ pub fn explain(error: &Error) -> ExitCode {
     }
 }
 
-/// The error, what was perhaps meant, and where the options are listed.
+/// The error, the option that was perhaps meant, and where all are listed.
 fn one_line(error: &Error) -> String {
     let rendered = error.render().to_string();
     let first = rendered.split("\n\n").next().unwrap_or_default();

@@ -3,7 +3,7 @@
 //! # Files
 //!
 //! The binary. A subcommand is a file in `commands/` that joins the crates above and words errors for the user. `arguments.rs`
-//! words what is wrong with arguments, `printing.rs` prints what people read.
+//! words errors of the arguments, `printing.rs` prints what people read.
 
 #![forbid(unsafe_code)]
 // Both panic where nobody reads; see `printing.rs`.

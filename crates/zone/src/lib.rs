@@ -52,7 +52,7 @@
 //! `place.rs`, `choose.rs` (conflicts), `complete/` (what is made up), `lame.rs` (who was asked in vain). `sign/` makes signed
 //! zones of records: `tree.rs` finds which names are the zone's own, `denial.rs` chains them, `signature.rs` signs on all cores,
 //! `set.rs` links zones by DS records; `check/` finds what is wrong with signatures, chains and links. `harvest/` asks questions
-//! at a rate and remembers what became of them. No sockets, no clock.
+//! at a rate and remembers how they ended. No sockets, no clock.
 
 #![forbid(unsafe_code)]
 

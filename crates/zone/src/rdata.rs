@@ -209,7 +209,7 @@ pub(crate) fn check(rtype: u16, data: &[u8]) -> Result<(), Problem> {
     if is_valid(rtype, data) { Ok(()) } else { Err(Problem::Data(rtype::name_of(rtype))) }
 }
 
-/// Whether the octets have the parts that the type's data must have; those of special form are not looked into.
+/// Whether the octets have the parts that the type's data must have; types of special form are not looked into.
 fn is_valid(rtype: u16, data: &[u8]) -> bool {
     grammar(rtype).is_none_or(|kinds| walk(kinds, data))
 }

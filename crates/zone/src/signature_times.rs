@@ -1,4 +1,4 @@
-//! Checks that the signatures of a zone are valid now; those of a recorded zone have usually expired.
+//! Checks that the signatures of a zone are valid now; signatures of a recorded zone have usually expired.
 
 use jiff::Timestamp;
 use ldplayer_core::name::Presentation;

@@ -54,7 +54,7 @@ pub struct Args {
     /// Cells of B
     #[arg(long = "b", value_name = "KEY=VALUE", value_parser = key_value)]
     of_b: Vec<KeyValue>,
-    /// File with a `[gate]` that B must pass [default: that of the experiment]
+    /// File with a `[gate]` that B must pass [default: the experiment's]
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
     /// List the answers that changed, by domain, name and type, where both sides kept responses (replay --keep-responses)
@@ -131,7 +131,7 @@ fn print_changes(changes: &[Option<answers::Changes>]) -> std::io::Result<()> {
 
 /// The gate of an experiment.
 pub fn own_gate(directory: &Path) -> Option<Gate> {
-    // What is wrong with the directory is told by what reads its runs.
+    // The reader of its runs has the error of the directory.
     let record = Record::read(directory).ok()?;
     Gate::in_text(&record.file).ok().flatten()
 }

@@ -47,7 +47,7 @@ pub struct Args {
     /// Ask for the zones that this zone delegates, and for names below them, in place of the model's names
     #[arg(long, value_name = "FILE")]
     zone: Option<PathBuf>,
-    /// Seed of every random choice [default: that of the model, or 1]
+    /// Seed of every random choice [default: the model's seed, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print the model, and write no trace
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The zones that a zone delegates: those of the model's own list first, in its order, which is that of their popularity.
+/// The zones that a zone delegates: first the zones of the model's own list, in the order of their popularity.
 fn delegated(file: &Path, own: &Stock) -> anyhow::Result<Vec<Box<[u8]>>> {
     let (zone, _) = Zone::from_records(&load::file(file, None)?)?;
     let mut cuts: Vec<Box<[u8]>> = zone.delegations().map(|(cut, _)| cut.to_ascii_lowercase().into()).collect();

@@ -47,7 +47,7 @@ pub struct Args {
     /// KEY=VALUE of one more rule, as in a file of rules; several make up one rule
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of every random choice [default: that of the rules, or 1]
+    /// Seed of every random choice [default: the rules' seed, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print what each rule changes, with examples; without -o, write nothing

@@ -247,7 +247,7 @@ keys! {
     /// Path of HTTPS requests
     doh_path: String = DohSettings::PATH.to_owned(),
         Facts { value: "PATH", scope: Some(Scope::Https), ..TLS };
-    /// Compare each answer with the recorded one, or with that of another server
+    /// Compare each answer with the recorded one, or with the answer of another server
     ///
     /// `recorded`, or the address of a server that is asked the same at the same time. Response codes, flags and record sets are
     /// compared. What disagrees is asked again after the run, and kept in RUN/disagreements.parquet.

@@ -328,7 +328,7 @@ impl<'z> Answer<'z, '_> {
         let servers = self.zone.set_at(0, rtype::NS).filter(|at| needs_servers && !self.written.contains(at));
         if let Some(at) = servers {
             let pending = self.pending.len();
-            // They are not what was asked for: they may be left out without a word (RFC 2181 §9).
+            // Nobody asked for them: they may be left out without a word (RFC 2181 §9).
             if additional::write(self, Section::Authority, at, self.apex_owner(), self.dnssec) {
                 self.written.push(at);
             } else {

@@ -23,7 +23,7 @@ use draft::Draft;
 /// A record with this label makes a name exist that was seen to have no data.
 const MARK: &[u8] = b"\x09_ldplayer";
 
-/// The zones under construction, by name, and what is known of them.
+/// The zones under construction, by name.
 pub(super) struct Plan<'a> {
     pub facts: &'a mut Facts,
     pub authority: &'a Authority,

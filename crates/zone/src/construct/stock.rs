@@ -109,7 +109,7 @@ pub(super) fn refine(zones: &mut Vec<BuiltZone>, server: Stock, report: &mut Rep
     Ok(())
 }
 
-/// The records of a zone without those that this server refuses it for, and what was left out; nothing where it takes all.
+/// The records of a zone that this server takes, and the records left out; `None` where it takes all.
 ///
 /// # Errors
 /// There are too many records to number.

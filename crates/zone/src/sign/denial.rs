@@ -172,7 +172,7 @@ fn above_wildcards<'a>(tree: &Tree<'a>) -> HashSet<&'a [u8]> {
     itself_and_above.filter(|name| name.len() > tree.apex().len()).filter_map(|name| name.strip_prefix(STAR)).collect()
 }
 
-/// The names between `owner` and the apex that have no records: all ancestors but those of the name before, or the name
+/// The names between `owner` and the apex that have no records: all ancestors but the ancestors of the name before, or the name
 /// itself, which have had their turn in canonical order.
 fn between<'a>(owner: &'a [u8], before: &'a [u8], apex: &[u8]) -> impl Iterator<Item = &'a [u8]> {
     ancestors(owner, apex).filter(move |ancestor| !crate::store::is_within(before, ancestor))

@@ -116,7 +116,7 @@ impl<'a> Known<'a> {
         !self.data(child.zone.apex, rtype::NS).is_empty()
     }
 
-    /// Whether the DS records of a child are to be those of its keys, or gone. Those of a signed child that stays as it is stay, too.
+    /// Whether a child is to have the DS records of its keys, or none. A signed child that stays as it is keeps its own.
     fn gives_ds_to(&self, child: &Self) -> bool {
         self.is_to_be_signed() && self.delegates_to(child) && (child.is_to_be_signed() || !child.is_signed())
     }

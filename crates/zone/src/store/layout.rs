@@ -3,7 +3,7 @@
 use crate::rdata::name_length;
 use crate::rtype;
 
-/// The names at the start of record data that a response may compress: those of types of RFC 1035 only (RFC 3597 §4).
+/// The names at the start of record data that a response may compress: in types of RFC 1035 only (RFC 3597 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// None.

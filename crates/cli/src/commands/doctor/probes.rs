@@ -118,7 +118,7 @@ pub fn xdp() -> Finding {
     Finding::of("AF_XDP", ask("xdp"), "for --path packets:xdp", lift)
 }
 
-/// What to do about the packet path, by what was refused.
+/// The remedy for the packet path, by the call that the kernel refused.
 fn packet_remedy(why: &str, setting: impl Fn(&str) -> Option<u64>) -> String {
     if why.contains("veth") {
         "modprobe veth".to_owned()

@@ -119,7 +119,7 @@ impl ClusterArgs {
         resume(&self.hosts(&[])?.bus, run, observer).map_err(failure)
     }
 
-    /// Connects to the NATS server that is told, or starts one here with its agents, which may send load to these blocks.
+    /// Connects to the given NATS server, or starts one here with its agents, which may send load to these blocks.
     pub fn hosts(&self, targets: &[Cidr]) -> Result<Hosts, Failure> {
         let url = self.nats.as_deref().unwrap_or(EMBEDDED);
         let connect = |url: &str| Bus::connect(&self.credentials.link(url), "ldplayer controller");
@@ -197,7 +197,7 @@ fn lab(agents: u16, targets: &[Cidr]) -> Result<Lab, Failure> {
     Ok(Lab { _agents: agents, server })
 }
 
-/// Errors of the environment exit with 3; what is wrong with the run itself has that of any run.
+/// Errors of the environment exit with 3, errors of the run itself as in any run.
 fn failure(error: ClusterError) -> Failure {
     match error {
         ClusterError::Run(error) => super::failure(error),

@@ -1,4 +1,4 @@
-//! The keys of a run as options, made from their tables: those of runs, and those of the connection policy.
+//! The keys of a run as options, made from two tables: the keys of runs, and the connection policy.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use ldplayer_core::PolicyOverrides;
@@ -48,7 +48,7 @@ impl KeyArgs {
 
 impl clap::Args for KeyArgs {
     fn augment_args(command: Command) -> Command {
-        // The policy is about connections, too; what is about TLS follows.
+        // The policy is about connections, too; the keys of TLS follow.
         let tls = KEYS.iter().position(|key| key.facts.heading == heading::TLS).unwrap_or(KEYS.len());
         let (before, after) = KEYS.split_at(tls);
         command

@@ -1,4 +1,4 @@
-//! The runs whose rows are printed: one, or those of an experiment, with the columns that its record adds.
+//! The runs whose rows are printed: one run, or all runs of an experiment with the columns that its record adds.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ struct OfRecord {
     is_counted: bool,
 }
 
-/// The names of the columns that the record adds, and the runs: those of an experiment, or the one.
+/// The names of the columns that the record adds, and the runs.
 pub fn runs_of(directory: &Path) -> Result<(Vec<String>, Vec<Run>), Failure> {
     if !directory.join("experiment.json").exists() {
         return Ok((Vec::new(), vec![Run { directory: directory.to_owned(), record: None }]));
@@ -83,7 +83,7 @@ impl Columns {
         columns
     }
 
-    /// The same with the columns that a selection has where none or `all` were asked for; what the record adds hides those of its name.
+    /// The same with the columns of a selection, where none or `all` were asked for; a column of the record hides one of its name.
     pub fn with(mut self, added: &[String], selection: &Selection) -> Self {
         if self.of_rows.len() != selection.columns().len() {
             self.order.retain(|column| matches!(column, Column::OfRecord(_)));
