@@ -80,7 +80,7 @@ fn columns_are_those_that_are_named_the_computed_ones_among_them() {
         all,
         ["1000000 192.0.2.0 true 0", "200000000 192.0.2.1 true 3", "- 192.0.2.2 true -", "1000000 192.0.2.3 true 5"]
     );
-    assert_eq!(Selection::new(None, &["all".to_owned()]).unwrap().columns().len(), 38);
+    assert_eq!(Selection::new(None, &["all".to_owned()]).unwrap().columns().len(), 40);
     assert!(rows(&run_directory, None, &[])[2].starts_with("2 192.0.2.2 198.51.100.1:53 udp 2000000 0 - timeout"));
 }
 
