@@ -16,6 +16,8 @@ use ldplayer_core::time::NS_PER_S;
 use ldplayer_core::{Message, TraceTime, Transaction};
 use serde::Serialize;
 
+use crate::retries::FAILURES;
+
 /// A query that comes so long after an answer does not follow from it: programs go on within milliseconds, and people take longer.
 const THINK: i64 = NS_PER_S;
 /// Answers that take longer are of no lookup that anybody waits for.
@@ -24,8 +26,6 @@ const LONGEST_ANSWER: i64 = 30 * NS_PER_S;
 const MOST: usize = 1 << 20;
 /// Names in the data of a response that may be asked for next, at most.
 const MOST_TARGETS: usize = 16;
-/// SERVFAIL, NOTIMP, REFUSED (RFC 1035 §4.1.1): stubs ask again.
-const FAILURES: [u16; 3] = [2, 4, 5];
 const NXDOMAIN: u16 = 3;
 
 const A: u16 = 1;

@@ -26,8 +26,8 @@ const NEXT_SERVER: i64 = 100_000_000;
 const MOST_OPEN: usize = 1 << 20;
 /// What retries that are left out are called among what was skipped.
 const DROPPED: &str = "recorded_retry";
-/// SERVFAIL, NOTIMP, REFUSED (RFC 1035 §4.1.1): stubs ask the next server.
-const FAILURES: [u16; 3] = [2, 4, 5];
+/// SERVFAIL, NOTIMP, REFUSED (RFC 1035 §4.1.1): stubs ask again, or the next server.
+pub(crate) const FAILURES: [u16; 3] = [2, 4, 5];
 
 /// What a query is a retry of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! Plans queries that wait for answers: gives each what it waits for, and puts all in the order in which they are due at the earliest.
+//! Plans queries that wait for answers: links each to the query that it follows, and sorts all by their earliest due times.
 //!
-//! When such a query is due is known once the answer has come. It can be as early as if its server answered at once, so that it is moved to the
-//! front by the time that the recorded answers took. All queries of some seconds are kept for that, and at most [`MOST`].
+//! The answer in the replay decides when such a query is due. A server that answers at once makes it due earliest: earlier than recorded by the time
+//! that the recorded answers took. The planner therefore keeps the queries of some seconds, at most [`MOST`], before it passes them on.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
