@@ -7,6 +7,8 @@ from .interval import Interval
 YES, NO, OPEN = "yes", "no", "not decided"
 # Of a figure that is given for what it is: nobody said what it would be.
 UNCLAIMED = "no claim"
+# Two figures are alike that differ by no more: those of the sources have two digits.
+ALIKE = (0.8, 1.25)
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,14 @@ def judged(claim, theirs, interval, unit="", *, at_least=None, at_most=None, why
     bounds = {"low": at_least, "high": at_most}
     holds = interval.is_within(**{key: bound for key, bound in bounds.items() if bound is not None})
     return Claim(claim, theirs, interval.text(unit), {True: YES, False: NO, None: OPEN}[holds], reason(interval, holds, why))
+
+
+def more(claim, theirs, interval, factor, unit="", why=""):
+    """A claim of a source that one figure is `factor` times another: it holds where the whole interval is above 1. It does not where none of it
+    is, nor where the two are alike (ALIKE) while `factor` lies beyond that and beyond the interval."""
+    found = judged(claim, theirs, interval, unit, at_least=1, why=why)
+    is_alike = interval.is_within(*ALIKE) and factor > max(ALIKE[1], interval.high)
+    return replace(found, same=NO, why=joined("alike: a fifth at most", why)) if found.same == OPEN and is_alike else found
 
 
 def reason(interval, holds, why):
@@ -61,4 +71,4 @@ def missing(claim, theirs, why):
     return Claim(claim, theirs, "–", OPEN, why)
 
 
-__all__ = ["NO", "OPEN", "UNCLAIMED", "YES", "Claim", "Interval", "judged", "missing", "not_theirs", "undecided"]
+__all__ = ["ALIKE", "NO", "OPEN", "UNCLAIMED", "YES", "Claim", "Interval", "judged", "missing", "more", "not_theirs", "undecided"]

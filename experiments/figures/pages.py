@@ -23,6 +23,7 @@ def write_overview(out, claims, page):
         "",
         "One row a claim: what its source found, what was found here with the interval that holds it with 95 %, and whether it points the same",
         "way. *Not decided*: the interval holds the bound, there are too few runs, or it could not be tried here; the last column says which.",
+        "Where a source says that one thing is so many times another, *no* is also what is *alike*: its whole interval is between 0.8 and 1.25, and theirs beyond both.",
         "*Holds* and *does not hold*: a question that the source did not ask or did not answer, by the bound that the claim or the last column names.",
         "*No claim*: a figure that nobody foretold.",
         "",

@@ -3,7 +3,7 @@
 import random
 import unittest
 
-from figures.claim import NO, OPEN, YES, judged
+from figures.claim import NO, OPEN, YES, judged, more
 from figures.interval import Interval, short
 
 
@@ -42,6 +42,14 @@ class Intervals(unittest.TestCase):
         for bounds, same in (({"at_least": 4}, YES), ({"at_most": 3.9}, NO), ({"at_least": 5}, OPEN), ({"at_least": 3, "at_most": 7}, YES)):
             self.assertEqual(judged("", "", interval, **bounds).same, same, bounds)
         self.assertIn("holds the bound", judged("", "", interval, at_least=5).why)
+
+    def test_a_factor_is_refused_by_an_interval_that_is_alike_and_without_it(self):
+        alike = Interval(1.0, 0.9, 1.1, 5)
+        cases = ((alike, 1.5, NO), (alike, 1.2, OPEN), (Interval(1.1, 1.02, 1.2, 5), 1.5, YES), (Interval(1.1, 0.9, 1.3, 5), 1.5, OPEN))
+        for interval, factor, same in cases:
+            self.assertEqual(more("", "", interval, factor).same, same, (interval, factor))
+        self.assertEqual(more("", "", alike, 1.5, why="by cost").why, "alike: a fifth at most; by cost")
+        self.assertEqual(more("", "", Interval.of([1.0]), 1.5).same, OPEN)
 
     def test_what_no_run_has_is_not_decided_and_says_so(self):
         self.assertEqual(judged("", "", Interval.of([None]), at_most=1).why, "no run has the figure")

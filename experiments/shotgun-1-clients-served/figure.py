@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from figures import draw
-from figures.claim import NO, OPEN, YES, Claim, judged, missing, not_theirs
+from figures.claim import ALIKE, NO, OPEN, YES, Claim, judged, missing, more, not_theirs
 from figures.interval import Interval
 from figures.programs import dnsproxy
 from figures.runs import Runs
@@ -56,8 +56,6 @@ SERVED = {
 # What loses more than what, and how many times as much there (of Knot Resolver, which has all of them).
 ORDER = [("tcp", "udp"), ("tcp 0s", "tcp"), ("dot", "tcp"), ("dot 0s", "dot"), ("doh2", "dot")]
 ORDER_OF_KEYS = [("rsa-2048", "p-256"), ("rsa-3072", "rsa-2048")]
-# Two are alike that differ by no more: the source's figures have two digits.
-ALIKE = (0.8, 1.25)
 # Where the points of the picture of penalties are, how they look, and what they are.
 MARKS = {
     "theirs": (-0.2, {"marker": "o", "markerfacecolor": "none"}, "theirs: clients served"),
@@ -237,13 +235,14 @@ def order(costs):
         for one, other in ORDER:
             if (server, one) in costs:
                 found = ratio(costs, server, one, other)
-                yield judged(f"{SERVERS[server]}: {NAMES[one]} loses more than {NAMES[other]}", there(one, other), found, "times", at_least=1, why=COST)
+                what = f"{SERVERS[server]}: {NAMES[one]} loses more than {NAMES[other]}"
+                yield more(what, f"{there(one, other):.1f} times (Knot Resolver)", found, there(one, other), "times", COST)
 
 
 def there(one, other):
     """How many times as much one loses as the other there."""
     knot = SERVED["knot-resolver"]
-    return f"{knot[other] / knot[one]:.1f} times (Knot Resolver)"
+    return knot[other] / knot[one]
 
 
 def keys(costs):
@@ -253,7 +252,7 @@ def keys(costs):
             for one, other in ORDER_OF_KEYS:
                 found = ratio(costs, server, one + anew, other + anew)
                 what = f"{SERVERS[server]}: {NAMES[one + anew]} loses more than {NAMES[other + anew]}"
-                yield judged(what, there(one, other), found, "times", at_least=1, why=why)
+                yield more(what, f"{there(one, other):.1f} times (Knot Resolver)", found, there(one, other), "times", why)
             alike = ratio(costs, server, "ed25519" + anew, "p-256" + anew)
             what = f"{SERVERS[server]}: {NAMES['ed25519' + anew]} and {NAMES['p-256' + anew]} are alike"
             yield judged(what, "1 time", alike, "times", at_least=ALIKE[0], at_most=ALIKE[1], why=why)
