@@ -44,7 +44,7 @@ struct All<'a> {
     failures: Vec<u32>,
     /// By cell.
     discarded: Vec<Vec<Discarded>>,
-    /// By cell and load: what the server did in trials that missed a goal.
+    /// By cell and load: what the server did in the least crowded trial that missed a goal.
     missed: Vec<BTreeMap<u64, ServerUse>>,
 }
 
@@ -161,7 +161,10 @@ impl All<'_> {
                         discard(&mut self.discarded[cell], intended.load, missed, why.reason());
                     }
                     Took::Measured { is_high_loss, .. } if is_high_loss.contains(&true) => {
-                        self.missed[cell].extend(ServerUse::of(&report.summary).map(|of| (intended.load, of)));
+                        if let Some(of) = ServerUse::of(&report.summary) {
+                            let known = self.missed[cell].entry(intended.load).or_insert(of);
+                            *known = known.or(of);
+                        }
                     }
                     Took::Measured { .. } => {}
                 }

@@ -52,6 +52,12 @@ impl ServerUse {
         })
     }
 
+    /// That of two trials at a load which says more of the server: in which it waited less. Neighbours come and go.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        if other.waited < self.waited { other } else { self }
+    }
+
     /// What limited a server that missed a load while it was allowed so much; `None` if it used it up.
     pub fn limit(&self, allowed: Allowed) -> Option<Limit> {
         let Allowed { cores, is_quota } = allowed;
@@ -92,6 +98,14 @@ mod tests {
         let of_two = ServerUse { cores: 0.95, waited: 0.05, lost: 0 }.limit(Allowed { cores: 2.0, is_quota: false });
         assert!(matches!(of_two, Some(Limit::Machine(_))));
         assert_eq!(ServerUse::of(&Summary::default()), None);
+    }
+
+    /// A server that held 40 connections and idled was called crowded for the last of three trials at 41, beside which something else ran.
+    #[test]
+    fn of_several_trials_at_a_load_the_least_crowded_one_counts() {
+        let of = |waited| ServerUse { cores: 0.01, waited, lost: 0 };
+        let limit = of(0.011).or(of(0.002)).or(of(0.3)).limit(Allowed { cores: 1.0, is_quota: false });
+        assert!(matches!(limit, Some(Limit::Other(_))), "{limit:?}");
     }
 
     /// A search said that NSD does "329 to 332 q/s at 0.2 cores". NSD used 0.007 cores: it limited the responses to each client.
