@@ -298,7 +298,7 @@ mod tests {
             Say::Progress(Progress {
                 stage: Stage::Returned { files: vec!["a".into()], ended_early: Some("full".into()) },
                 skipped: 7,
-                latencies: Some(LatencyCounts { buckets: vec![1, 2], sum_ns: 3, hdr: vec![0, 255] }),
+                latencies: Some(LatencyCounts { attempts: [5, 1], buckets: vec![1, 2], sum_ns: 3, hdr: vec![0, 255] }),
                 ..Progress::default()
             }),
             Say::Progress(Progress { stage: Stage::Failed { reason: "full".into() }, ..Progress::default() }),

@@ -103,9 +103,11 @@ const BUCKETS_US: [u64; 16] = [
     5_000_000,
 ];
 
-/// Latencies of answered queries, from sent, counted by whoever sees the rows.
+/// Latencies of answered queries, from sent, and attempts of clients that react, counted by whoever sees the rows.
 #[derive(Debug, Default)]
 pub struct Latencies {
+    /// Attempts that have ended: the first ones of their lookups, and retries.
+    attempts: [AtomicU64; 2],
     /// Not cumulative; the last one is without a bound.
     buckets: [AtomicU64; BUCKETS_US.len() + 1],
     sum_ns: AtomicU64,
@@ -116,6 +118,9 @@ pub struct Latencies {
 /// Latencies so far, as they travel from the host that counts them to the one that adds up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyCounts {
+    /// Attempts that have ended: the first ones of their lookups, and retries.
+    #[serde(default)]
+    pub attempts: [u64; 2],
     /// As the endpoint has them, not cumulative.
     pub buckets: Vec<u64>,
     /// The sum of all.
@@ -125,8 +130,11 @@ pub struct LatencyCounts {
 }
 
 impl Latencies {
-    /// Counts the answered queries among these rows.
+    /// Counts the answered queries and the attempts among these rows.
     pub fn observe(&self, rows: &[Outcome]) {
+        for number in rows.iter().filter_map(|row| row.attempt) {
+            self.attempts[usize::from(number > 0)].fetch_add(1, Ordering::Relaxed);
+        }
         let answered = rows.iter().filter(|row| row.status == Status::Answered && row.attempt.is_none());
         let mut fine = self.fine.lock().unwrap_or_else(PoisonError::into_inner);
         for (sent, came) in answered.filter_map(|row| row.sent.or(row.submitted).zip(row.answered)) {
@@ -141,6 +149,7 @@ impl Latencies {
     /// What was counted so far.
     pub fn counts(&self) -> LatencyCounts {
         LatencyCounts {
+            attempts: [0, 1].map(|which: usize| self.attempts[which].load(Ordering::Relaxed)),
             buckets: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
             sum_ns: self.sum_ns.load(Ordering::Relaxed),
             hdr: self.fine.lock().unwrap_or_else(PoisonError::into_inner).to_bytes(),
@@ -155,12 +164,15 @@ impl Latencies {
     /// Shows what several hosts have counted so far, in place of what was shown before. Returns the histogram of all.
     pub fn show<'a>(&self, counted: impl Iterator<Item = &'a LatencyCounts>) -> Histogram {
         let (mut buckets, mut sum_ns, mut fine) = ([0; BUCKETS_US.len() + 1], 0, Histogram::new());
+        let mut attempts = [0; 2];
         for counts in counted {
+            attempts.iter_mut().zip(counts.attempts).for_each(|(sum, count)| *sum += count);
             buckets.iter_mut().zip(&counts.buckets).for_each(|(sum, count)| *sum += count);
             sum_ns += counts.sum_ns;
             Histogram::from_bytes(&counts.hdr).iter().for_each(|of_host| fine.merge(of_host));
         }
         self.buckets.iter().zip(buckets).for_each(|(bucket, sum)| bucket.store(sum, Ordering::Relaxed));
+        self.attempts.iter().zip(attempts).for_each(|(shown, sum)| shown.store(sum, Ordering::Relaxed));
         self.sum_ns.store(sum_ns, Ordering::Relaxed);
         fine
     }

@@ -41,11 +41,17 @@ fn answered(us: i64) -> Outcome {
     Outcome { status: Status::Answered, submitted: Some(RunTime(0)), answered, ..Outcome::EMPTY }
 }
 
+/// An attempt of a lookup, by its number.
+fn attempt(number: u8) -> Outcome {
+    Outcome { attempt: Some(number), ..answered(50) }
+}
+
 fn endpoint() -> (Endpoint, SocketAddr) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap();
     let latencies = Arc::new(Latencies::default());
     latencies.observe(&[answered(50), answered(51), answered(700), answered(60_000_000), Outcome::EMPTY]);
+    latencies.observe(&[attempt(0), attempt(1), attempt(2)]);
     (listener.serve(latencies, snapshot).unwrap(), address)
 }
 
@@ -94,6 +100,8 @@ fn the_figures_are_in_the_text_format() {
         ("ldplayer_queries_sent_total{worker=\"0\"}", 10.0),
         ("ldplayer_queries_answered_total{worker=\"1\"}", 28.0),
         ("ldplayer_lag_seconds{worker=\"0\"}", 0.0005),
+        ("ldplayer_attempts_total{kind=\"first\"}", 1.0),
+        ("ldplayer_attempts_total{kind=\"retry\"}", 2.0),
         ("ldplayer_connections_closed_total{by=\"client\"}", 4.0),
         ("ldplayer_latency_seconds_bucket{le=\"0.00005\"}", 1.0),
         ("ldplayer_latency_seconds_bucket{le=\"0.0001\"}", 2.0),
@@ -154,7 +162,7 @@ fn figures_of_several_hosts_are_added_up_and_name_their_agents() {
     all.add("b", &snapshot());
     let (one, other) = (Latencies::default(), Latencies::default());
     one.observe(&[answered(50), answered(700)]);
-    other.observe(&[answered(51), answered(60_000_000), Outcome::EMPTY]);
+    other.observe(&[answered(51), answered(60_000_000), Outcome::EMPTY, attempt(1)]);
     let shown = Arc::new(Latencies::default());
     let told = [one.counts(), other.counts()];
     assert_eq!(shown.show(told.iter()).len(), 4);
@@ -169,6 +177,7 @@ fn figures_of_several_hosts_are_added_up_and_name_their_agents() {
     assert_eq!(samples["ldplayer_queries_sent_total{worker=\"1\",agent=\"a\\\"1\"}"], 30.0);
     assert_eq!((samples["ldplayer_connections_open"], samples["ldplayer_connections_opened_total"]), (6.0, 18.0));
     assert_eq!((samples["ldplayer_latency_seconds_count"], samples["ldplayer_run_seconds"]), (4.0, 2.5));
+    assert_eq!(samples["ldplayer_attempts_total{kind=\"retry\"}"], 1.0);
 }
 
 /// The page of two agents, so that every label is there.

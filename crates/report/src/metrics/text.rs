@@ -34,6 +34,7 @@ pub fn exposition(snapshot: &Snapshot, latencies: &Latencies) -> String {
     for (number, worker) in snapshot.workers.iter().enumerate() {
         page.sample("lag_seconds", &of_worker(snapshot, number), worker.lag_s);
     }
+    page.attempts(latencies);
     page.connections(snapshot);
     page.latencies(latencies);
     page.0
@@ -67,6 +68,13 @@ impl Page {
     fn one(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.head(name, kind, help);
         self.sample(name, "", value);
+    }
+
+    fn attempts(&mut self, latencies: &Latencies) {
+        self.head("attempts_total", "counter", "Attempts of clients that react, once they have ended.");
+        for (kind, count) in ["first", "retry"].into_iter().zip(&latencies.attempts) {
+            self.sample("attempts_total", &format!("{{kind=\"{kind}\"}}"), count.load(Ordering::Relaxed));
+        }
     }
 
     fn connections(&mut self, snapshot: &Snapshot) {
