@@ -40,11 +40,12 @@ programs_of() {
         openssl) echo openssl ;;
         promtool | mandoc | zsh | fish | lintian | mmdebstrap | buildah | ethtool) echo "$1" ;;
         musl) echo musl-gcc ;;
+        cares) echo /usr/include/ares.h ;;
         xz) echo xz ;;
         nats) echo nats-server ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsmasq, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, ethtool, musl, xz, nats, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsmasq, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, ethtool, musl, cares, xz, nats, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -67,6 +68,7 @@ packages_of() {
         mandoc | zsh | fish | lintian | buildah | ethtool) echo "$1" ;;
         mmdebstrap) echo mmdebstrap debian-archive-keyring ;;
         musl) echo musl-tools ;;
+        cares) echo libc-ares-dev ;;
         xz) echo xz-utils ;;
         nats) echo nats-server ;;
         go) echo golang-go ;;
@@ -119,6 +121,8 @@ is_there() {
     if [ "$1" = tun ]; then tun_is_open; return; fi
     for program in $(programs_of "$1"); do
         if command -v "$program" >/dev/null; then return 0; fi
+        # A header of a library is no program.
+        case $program in /*) if [ -e "$program" ]; then return 0; fi ;; esac
     done
     return 1
 }

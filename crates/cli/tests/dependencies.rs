@@ -141,6 +141,27 @@ fn links_of_a_chain_are_sent_their_think_time_after_the_answer_and_chains_begin_
     let folder = tempfile::tempdir().unwrap();
     trace(folder.path(), true);
     let (run, rows) = replay(folder.path(), "-", &["--dependencies", "chain"]);
+    assert_chains(&rows);
+    let counted = &run["summary"]["recorded"]["dependencies"];
+    assert_eq!(*counted, serde_json::json!({ "target": CHAINS * (LINKS - 1) }));
+    let inspected = ldplayer(folder.path(), &["inspect", "t.parquet", "--json"]);
+    let inspected: Value = serde_json::from_slice(&inspected.stdout).unwrap();
+    assert_eq!(inspected["dependencies"]["by_evidence"], *counted);
+}
+
+#[test]
+fn chains_that_agents_play_wait_as_on_one_host() {
+    let folder = tempfile::tempdir().unwrap();
+    trace(folder.path(), true);
+    let agents = ["--dependencies", "chain", "--nats", "embedded", "--agents", "2", "--workers", "1"];
+    let (run, rows) = replay(folder.path(), "-", &agents);
+    assert_chains(&rows);
+    assert_eq!(run["summary"]["recorded"]["dependencies"]["target"], CHAINS * (LINKS - 1));
+    assert_eq!(run["workers"], 2);
+}
+
+/// Each link was sent its think time after the answer before it, and each chain began when it was recorded.
+fn assert_chains(rows: &HashMap<u64, Row>) {
     assert_eq!(rows.len() as i64, CHAINS * LINKS);
     for chain in 0..CHAINS {
         let first = &rows[&index(chain, 0)];
@@ -154,11 +175,6 @@ fn links_of_a_chain_are_sent_their_think_time_after_the_answer_and_chains_begin_
         let took = rows[&index(chain, LINKS - 1)].intended - first.intended;
         assert!(took >= (LINKS - 1) * (SLOW as i64 + THINK) * MS, "{took} ns: each link takes a round trip");
     }
-    let counted = &run["summary"]["recorded"]["dependencies"];
-    assert_eq!(*counted, serde_json::json!({ "target": CHAINS * (LINKS - 1) }));
-    let inspected = ldplayer(folder.path(), &["inspect", "t.parquet", "--json"]);
-    let inspected: Value = serde_json::from_slice(&inspected.stdout).unwrap();
-    assert_eq!(inspected["dependencies"]["by_evidence"], *counted);
 }
 
 #[test]

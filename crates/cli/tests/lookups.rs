@@ -118,6 +118,25 @@ fn the_last_attempt_of_a_run_is_counted() {
 }
 
 #[test]
+fn lookups_of_clients_that_agents_play_are_those_of_one_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let lookups = |options: &[&str]| {
+        let names = ["ok", "ok2", "late", "fail", "silent", "late2", "ok3", "fail2"];
+        let run = replay(folder.path(), &names, &[&["--client", CLIENT][..], options].concat());
+        let queries = ["trace", "sent", "answered", "timed_out"].map(|key| run["summary"]["queries"][key].clone());
+        let counts = ["asked", "failed", "packets", "attempts", "retries", "retries_by_reason", "failovers"];
+        (queries, counts.map(|key| run["summary"]["lookups"][key].clone()))
+    };
+    let agents = ["--nats", "embedded", "--agents", "2", "--workers", "1"];
+    assert_eq!(lookups(&agents), lookups(&[]));
+    lookups(&agents);
+    let files = fs::read_dir(folder.path().join("run/attempts")).unwrap();
+    let mut names: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["shard-000-000000.parquet", "shard-001-000000.parquet"], "each agent has played some clients");
+}
+
+#[test]
 fn clients_that_do_not_react_have_no_lookups() {
     let folder = tempfile::tempdir().unwrap();
     let run = replay(folder.path(), &["ok", "silent"], &["--query-timeout", "300ms"]);

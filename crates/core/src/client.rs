@@ -37,10 +37,29 @@ pub struct Stub {
     pub ignore: u16,
     /// Whether it takes an answer to an earlier attempt.
     pub late: bool,
+    /// Whether the rest of a lookup leaves out servers that failed in it, where there are others. It asks those that were silent again.
+    pub skip_failed: bool,
     /// Whether all attempts of a lookup over UDP have the same query ID.
     pub keep_id: bool,
     /// Whether it asks again over TCP after a truncated answer.
     pub tcp: bool,
+    /// Whether it asks a server at once without EDNS that said FORMERR to a query with it (RFC 6891 section 7).
+    pub edns_fallback: bool,
+    /// The ports that the attempts of a lookup over UDP come from.
+    pub ports: Ports,
+}
+
+/// When an attempt over UDP has another port than one before it in the lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// Never.
+    One,
+    /// At another server.
+    ByServer,
+    /// At another server, and after a failure.
+    UntilFailure,
+    /// Always.
+    ByAttempt,
 }
 
 /// How long a stub waits in each turn.
@@ -89,10 +108,14 @@ pub enum Reaction {
     Next,
     /// It asks this server again.
     Again,
+    /// It asks this server again without EDNS.
+    WithoutEdns,
     /// It goes on waiting.
     Ignore,
 }
 
+/// A format error (RFC 1035 section 4.1.1).
+pub const FORMERR: u16 = 1;
 /// How often in a turn one that asks all servers asks the same one again after a failure.
 pub const RESENDS: u8 = 2;
 /// Limits of the settings.
@@ -105,6 +128,14 @@ const REFUSED: u16 = 1 << 5;
 /// All but NOERROR and NXDOMAIN.
 const NOT_USABLE: u16 = !(1 | 1 << 3);
 
+/// Between the ports after two failures: more than the servers that a client is likely to have.
+const FAILURES_APART: u8 = 5;
+
+/// Whether a response with this code is of use to whoever asked: NOERROR or NXDOMAIN.
+pub const fn is_usable(rcode: u16) -> bool {
+    rcode == 0 || rcode == 3
+}
+
 /// What is asked once more after a second: what other settings stand on.
 const CUSTOM: Stub = Stub {
     attempts: 2,
@@ -115,13 +146,23 @@ const CUSTOM: Stub = Stub {
     retry_on: SERVFAIL | NOTIMP | REFUSED,
     ignore: 0,
     late: false,
+    skip_failed: false,
     keep_id: false,
     tcp: true,
+    edns_fallback: false,
+    ports: Ports::One,
 };
 
 /// The C library of GNU: `RES_TIMEOUT` and `RES_DFLRETRY` of resolv.h, resolv.conf(5).
-const GLIBC: Stub =
-    Stub { attempts: 2, timeout: 5 * NS_PER_S, growth: Growth::Glibc, late: true, keep_id: true, ..CUSTOM };
+const GLIBC: Stub = Stub {
+    attempts: 2,
+    timeout: 5 * NS_PER_S,
+    growth: Growth::Glibc,
+    late: true,
+    keep_id: true,
+    ports: Ports::UntilFailure,
+    ..CUSTOM
+};
 
 /// The models by their names; docs/clients.md has the source of each.
 pub const STUBS: [(&str, Stub); 7] = [
@@ -142,10 +183,20 @@ pub const STUBS: [(&str, Stub); 7] = [
             ..CUSTOM
         },
     ),
-    ("go", Stub { attempts: 2, timeout: 5 * NS_PER_S, retry_on: NOT_USABLE, ..CUSTOM }),
+    ("go", Stub { attempts: 2, timeout: 5 * NS_PER_S, retry_on: NOT_USABLE, ports: Ports::ByAttempt, ..CUSTOM }),
     (
         "c-ares",
-        Stub { attempts: 4, timeout: 5 * NS_PER_S, growth: Growth::Double, late: true, keep_id: true, ..CUSTOM },
+        Stub {
+            attempts: 4,
+            timeout: 5 * NS_PER_S,
+            growth: Growth::Double,
+            late: true,
+            skip_failed: true,
+            keep_id: true,
+            edns_fallback: true,
+            ports: Ports::ByServer,
+            ..CUSTOM
+        },
     ),
     (
         "windows",
@@ -200,9 +251,19 @@ impl Stub {
         }
     }
 
-    /// Whether a response with this code is of no use to it, also as its last one.
-    pub fn is_failure(&self, rcode: u16) -> bool {
-        !matches!(self.reaction(rcode), Reaction::Accept)
+    /// What it does upon a response with this code to a query with EDNS.
+    pub fn reaction_with_edns(&self, rcode: u16) -> Reaction {
+        if self.edns_fallback && rcode == FORMERR { Reaction::WithoutEdns } else { self.reaction(rcode) }
+    }
+
+    /// Which port an attempt has, among those of its lookup, after so many attempts and so many failures before.
+    pub const fn port(&self, server: u8, number: u8, failures: u8) -> u8 {
+        match self.ports {
+            Ports::One => 0,
+            Ports::ByServer => server,
+            Ports::UntilFailure => server.wrapping_add(failures.wrapping_mul(FAILURES_APART)),
+            Ports::ByAttempt => number,
+        }
     }
 }
 
@@ -217,7 +278,7 @@ pub struct BadClient {
 /// The settings of a stub as they are written: name, how it is read, how it is shown.
 type Setting = (&'static str, fn(&mut Stub, &str) -> Option<()>, fn(&Stub) -> String);
 
-const SETTINGS: [Setting; 10] = [
+const SETTINGS: [Setting; 13] = [
     (
         "attempts",
         |stub, word| set(&mut stub.attempts, word.parse().ok().filter(|count| (1..=MOST_ATTEMPTS).contains(count))),
@@ -234,8 +295,11 @@ const SETTINGS: [Setting; 10] = [
     ("retry-on", |stub, word| set(&mut stub.retry_on, codes(word)), |stub| words_of(stub.retry_on)),
     ("ignore", |stub, word| set(&mut stub.ignore, codes(word)), |stub| words_of(stub.ignore)),
     ("late", |stub, word| set(&mut stub.late, switch(word)), |stub| on_off(stub.late)),
+    ("skip-failed", |stub, word| set(&mut stub.skip_failed, switch(word)), |stub| on_off(stub.skip_failed)),
     ("keep-id", |stub, word| set(&mut stub.keep_id, switch(word)), |stub| on_off(stub.keep_id)),
     ("tcp", |stub, word| set(&mut stub.tcp, switch(word)), |stub| on_off(stub.tcp)),
+    ("edns-fallback", |stub, word| set(&mut stub.edns_fallback, switch(word)), |stub| on_off(stub.edns_fallback)),
+    ("ports", |stub, word| set(&mut stub.ports, value(&PORTS, word)), |stub| word_of(&PORTS, stub.ports)),
 ];
 
 const GROWTHS: [(&str, Growth); 6] = [
@@ -247,8 +311,15 @@ const GROWTHS: [(&str, Growth); 6] = [
     ("windows", Growth::Windows),
 ];
 const ORDERS: [(&str, Order); 3] = [("one-by-one", Order::OneByOne), ("all", Order::All), ("then-all", Order::ThenAll)];
+const PORTS: [(&str, Ports); 4] = [
+    ("one", Ports::One),
+    ("by-server", Ports::ByServer),
+    ("until-failure", Ports::UntilFailure),
+    ("by-attempt", Ports::ByAttempt),
+];
 /// Codes by their names (RFC 1035 §4.1.1).
-const CODES: [(&str, u16); 4] = [("formerr", 1 << 1), ("servfail", SERVFAIL), ("notimp", NOTIMP), ("refused", REFUSED)];
+const CODES: [(&str, u16); 4] =
+    [("formerr", 1 << FORMERR), ("servfail", SERVFAIL), ("notimp", NOTIMP), ("refused", REFUSED)];
 /// All codes but NOERROR and NXDOMAIN.
 const ANY: &str = "any";
 const NONE: &str = "none";
@@ -387,14 +458,29 @@ mod tests {
     }
 
     #[test]
+    fn ports_change_as_those_of_the_real_resolvers() {
+        // Server, attempt, failures before it.
+        let lookup = [(0, 0, 0), (1, 1, 0), (2, 2, 1), (0, 3, 1), (1, 4, 1), (2, 5, 2)];
+        let ports = |text: &str| lookup.map(|(server, number, failures)| stub(text).port(server, number, failures));
+        assert_eq!(ports("musl"), [0; 6]);
+        assert_eq!(ports("c-ares"), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(ports("glibc"), [0, 1, 7, 5, 6, 12]);
+        assert_eq!(ports("go"), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
     fn codes_are_answers_or_reasons_to_go_on() {
         let reactions = |text: &str| [0, 2, 3, 5, 9].map(|rcode| stub(text).reaction(rcode));
-        use Reaction::{Accept, Again, Ignore, Next};
+        use Reaction::{Accept, Again, Ignore, Next, WithoutEdns};
         assert_eq!(reactions("glibc"), [Accept, Next, Accept, Next, Accept]);
         assert_eq!(reactions("musl"), [Accept, Again, Accept, Ignore, Ignore]);
         assert_eq!(reactions("go"), [Accept, Next, Accept, Next, Next]);
         assert_eq!(reactions("windows"), [Accept; 5]);
-        assert!(stub("musl").is_failure(5) && !stub("musl").is_failure(3));
+        let with_edns = |text: &str| [1, 2].map(|rcode| stub(text).reaction_with_edns(rcode));
+        assert_eq!(with_edns("glibc"), [Accept, Next]);
+        assert_eq!(with_edns("c-ares"), [WithoutEdns, Next]);
+        assert_eq!((with_edns("windows"), stub("glibc").reaction(1)), ([Accept, Accept], Accept));
+        assert_eq!([0, 1, 2, 3, 5].map(is_usable), [true, false, false, true, false]);
     }
 
     #[test]

@@ -235,6 +235,16 @@ impl<'a> Message<'a> {
         None
     }
 
+    /// The message without its OPT record (RFC 6891 section 6.1.1); `None` if it has none.
+    pub fn without_edns(&self) -> Option<Vec<u8>> {
+        let at = self.opt_offset()?;
+        let (behind, _) = self.record_at(at)?;
+        let [.., additionals] = self.counts();
+        let mut octets = [&self.octets[..at], &self.octets[behind..]].concat();
+        octets[10..HEADER].copy_from_slice(&additionals.checked_sub(1)?.to_be_bytes());
+        Some(octets)
+    }
+
     /// Whether the message ends before the sections that its header counts: the rest was not captured, or never sent.
     pub fn is_cut(&self) -> bool {
         self.end().is_err_and(|broken| broken == Broken::Short)

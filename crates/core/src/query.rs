@@ -27,8 +27,7 @@ pub struct Query {
     pub class: Option<u8>,
     /// What its answer is compared with.
     pub expected: Expected,
-    /// How it and others wait for one another's answers; `None` of almost all where they do not. Whoever holds queries back takes it: it has no
-    /// wire form.
+    /// How it and others wait for one another's answers; `None` of almost all where they do not. Whoever holds queries back takes it.
     pub dependency: Option<Box<Dependency>>,
     /// The message in wire format, without length prefix.
     pub wire: Bytes,
@@ -79,6 +78,8 @@ pub struct Attempt {
     pub number: u8,
     /// The place of its server in the client's list.
     pub server: u8,
+    /// Which port it comes from over UDP, among those of the lookup.
+    pub port: u8,
     /// The ID of all attempts of the lookup over UDP, as the machine numbers it; `None` for a new one.
     pub id: Option<u16>,
     /// Whether the answer is compared with the expected one.

@@ -96,7 +96,8 @@ impl Chains {
     pub fn handle_query(&mut self, mut query: Query) -> Option<Query> {
         let Some(dependency) = query.dependency.take() else { return Some(query) };
         if dependency.followers > 0 {
-            self.awaited.entry(key(&query)).or_default().to_come += dependency.followers;
+            let to_come = &mut self.awaited.entry(key(&query)).or_default().to_come;
+            *to_come = to_come.saturating_add(dependency.followers);
         }
         let Some(follows) = dependency.follows else { return Some(query) };
         let before = (follows.index, query.client);

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use ldplayer_core::client::{ClientModel, Order, RESENDS, Reaction, Stub};
-use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Outcome, Policy, Query, Reason, RunTime, Status};
+use ldplayer_core::client::{ClientModel, FORMERR, Order, RESENDS, Reaction, Stub, Turn, is_usable};
+use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Policy, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
 use crate::response_sink::{AttemptEnd, AttemptEvent};
@@ -57,6 +57,10 @@ struct Lookup {
     /// Attempts so far, and those before this turn.
     attempts: u8,
     before: u8,
+    /// How often it went on after a failure.
+    failures: u8,
+    /// The servers that have failed, of a client that leaves them out: the bit of each of the first 64.
+    skipped: u64,
     /// How often in this turn a server was asked again after its failure.
     resends: u8,
     submitted: Option<RunTime>,
@@ -117,6 +121,8 @@ impl Lookups {
             deadline: now,
             attempts: 0,
             before: 0,
+            failures: 0,
+            skipped: 0,
             resends: 0,
             submitted: None,
             id: stub.keep_id.then_some(self.serial as u16),
@@ -184,12 +190,12 @@ impl Lookups {
     /// Asks whom the model says in this turn; gives up where there is no such turn.
     fn begin_turn(&mut self, now: RunTime, slot: Slot) {
         let Some(lookup) = self.open.get_mut(slot) else { return };
-        let Some(turn) = lookup.stub.turn(lookup.turn, lookup.servers) else { return self.give_up(slot, None) };
+        let Some(turn) = lookup.next_turn() else { return self.give_up(slot, None) };
         (lookup.before, lookup.resends, lookup.deadline) = (lookup.attempts, 0, now + turn.wait);
         self.timers.push(Reverse((lookup.deadline, slot, lookup.serial)));
         match turn.server {
             Some(place) => {
-                let server = (lookup.begin + place) % lookup.servers;
+                let server = lookup.server(place);
                 self.asks.extend(lookup.ask(slot, server));
             }
             None => self.asks.extend((0..lookup.servers).filter_map(|server| lookup.ask(slot, server))),
@@ -229,8 +235,16 @@ impl Lookups {
             Reaction::Accept => self.accept(attempt.lookup, row, found),
             Reaction::Ignore => lookup.note_failure(row, found),
             Reaction::Next => {
+                lookup.failures = lookup.failures.saturating_add(1);
+                lookup.skip(attempt.server);
                 lookup.note_failure(row, found);
                 self.next_turn(now, attempt.lookup);
+            }
+            Reaction::WithoutEdns => {
+                lookup.note_failure(row, found);
+                if lookup.drop_edns().is_some() {
+                    self.asks.extend(lookup.ask(attempt.lookup, attempt.server.into()));
+                }
             }
             Reaction::Again => {
                 lookup.note_failure(row, found);
@@ -242,10 +256,11 @@ impl Lookups {
         }
     }
 
-    /// Ends a lookup with the answer of an attempt.
+    /// Ends a lookup with the answer of an attempt. One that is of no use to whoever asked was the client's last all the same.
     fn accept(&mut self, slot: Slot, row: Outcome, found: Option<Fingerprint>) {
         let Some(lookup) = self.open.remove(slot) else { return };
-        let row = lookup.row(Outcome { status: Status::Answered, ..row });
+        let gave_up = !is_usable(row.rcode.unwrap_or(0));
+        let row = lookup.row(Outcome { status: Status::Answered, gave_up, ..row });
         self.finish(lookup.judged(row, found, &self.ignore));
     }
 
@@ -280,11 +295,41 @@ impl Lookup {
     fn ask(&mut self, slot: Slot, server: usize) -> Option<Ask> {
         let number = self.attempts;
         self.attempts = number.checked_add(1)?;
-        let is_compared = self.query.expected != Expected::Nothing;
-        let attempt =
-            Attempt { lookup: slot, serial: self.serial, number, server: server as u8, id: self.id, is_compared };
+        let attempt = Attempt {
+            lookup: slot,
+            serial: self.serial,
+            number,
+            server: server as u8,
+            port: self.stub.port(server as u8, number, self.failures),
+            id: self.id,
+            is_compared: self.query.expected != Expected::Nothing,
+        };
         let query = Query { expected: Expected::Attempt(attempt), ..self.query.clone() };
         Some(Ask { query, server })
+    }
+
+    /// The server at a place of the list, as this lookup goes through it.
+    const fn server(&self, place: usize) -> usize {
+        (self.begin + place) % self.servers
+    }
+
+    /// The turn that begins now: that of a server which the client does not leave out.
+    fn next_turn(&mut self) -> Option<Turn> {
+        loop {
+            let turn = self.stub.turn(self.turn, self.servers)?;
+            let server = turn.server.map(|place| self.server(place)).filter(|server| *server < 64);
+            if server.is_none_or(|server| self.skipped >> server & 1 == 0) {
+                return Some(turn);
+            }
+            self.turn += 1;
+        }
+    }
+
+    /// Leaves a server out that failed, if the client does so and has others.
+    const fn skip(&mut self, server: u8) {
+        if self.stub.skip_failed && self.servers > 1 && server < 64 {
+            self.skipped |= 1 << server;
+        }
     }
 
     /// What the client does, now that an attempt has ended so.
@@ -297,7 +342,11 @@ impl Lookup {
         };
         match row.status {
             Status::Answered | Status::Late if is_of_turn || self.stub.late => {
-                match self.stub.reaction(row.rcode.unwrap_or(0)) {
+                let rcode = row.rcode.unwrap_or(0);
+                let is_about_edns = rcode == FORMERR && self.has_edns();
+                let reaction =
+                    if is_about_edns { self.stub.reaction_with_edns(rcode) } else { self.stub.reaction(rcode) };
+                match reaction {
                     Reaction::Next => on_failure,
                     reaction => reaction,
                 }
@@ -306,6 +355,17 @@ impl Lookup {
             Status::Timeout | Status::Answered | Status::Late | Status::Stray => Reaction::Ignore,
             _ => on_failure,
         }
+    }
+
+    /// Whether its attempts have EDNS.
+    fn has_edns(&self) -> bool {
+        Message::new(&self.query.wire).is_some_and(|query| query.opt_offset().is_some())
+    }
+
+    /// Leaves EDNS out of further attempts; `None` if there is none in the query.
+    fn drop_edns(&mut self) -> Option<()> {
+        self.query.wire = Message::new(&self.query.wire)?.without_edns()?.into();
+        Some(())
     }
 
     /// Keeps what the lookup ends as, if nothing better comes.
@@ -335,6 +395,7 @@ impl Lookup {
 mod tests {
     use super::*;
     use crate::test::query;
+    use ldplayer_core::message::QueryParts;
     use proptest::prelude::*;
 
     const MS: i64 = 1_000_000;
@@ -485,6 +546,54 @@ mod tests {
         assert_eq!(go.row(), Some((Status::Answered, Some(0), 2, Some(5_200), false)));
     }
 
+    /// The model of c-ares went back to a server that had failed.
+    #[test]
+    fn a_server_that_failed_is_left_out_by_ares() {
+        let mut ares = Sim::new("c-ares", 3);
+        ares.run_until(5 * S);
+        ares.answer(1, 5 * S, 2);
+        ares.run_until(60 * S);
+        assert_eq!(ares.asked(), "0@0 1@5000 2@5000 0@10000 2@20000 0@30000 2@50000");
+        let mut alone = Sim::new("c-ares", 1);
+        (0..4).for_each(|number| alone.answer(number, MS, 5));
+        assert_eq!(alone.asked(), "0@0 0@1 0@1 0@1");
+        let mut all_fail = Sim::new("c-ares", 2);
+        (0..2).for_each(|number| all_fail.answer(number, MS, 2));
+        assert_eq!(all_fail.row(), Some((Status::Answered, Some(2), 2, Some(1), true)));
+    }
+
+    /// A lookup of a query with EDNS whose client has these servers.
+    fn with_edns(model: &str, servers: usize) -> Sim {
+        let policy = Policy { client: model.parse().unwrap(), ..Policy::default() };
+        let mut sim = Sim { lookups: Lookups::new(&[policy], &Arc::default()).unwrap(), sent: Vec::new() };
+        let mut wire = Vec::new();
+        let parts =
+            QueryParts { id: 1, flags: 0, name: &[1, b'a', 0], qtype: 1, qclass: 1, edns: Some((1_232, false)) };
+        parts.compose(&mut wire);
+        sim.lookups.handle_query(RunTime(0), Query { wire: wire.into(), ..query(7, 0) }, servers);
+        sim.send(0);
+        sim
+    }
+
+    #[test]
+    fn after_formerr_ares_leaves_edns_out_and_glibc_gives_up() {
+        let octets =
+            |sim: &Sim| sim.lookups.open.slots().map(|slot| sim.lookups.open.get(slot).unwrap().query.wire.len()).max();
+        let mut ares = with_edns("c-ares", 2);
+        let before = octets(&ares);
+        ares.answer(0, MS, FORMERR);
+        assert_eq!((ares.asked(), octets(&ares)), ("0@0 0@1".to_owned(), before.map(|octets| octets - 11)));
+        ares.answer(1, 2 * MS, FORMERR);
+        assert_eq!(
+            ares.row(),
+            Some((Status::Answered, Some(1), 2, Some(2), true)),
+            "without EDNS it is the last answer"
+        );
+        let mut glibc = with_edns("glibc", 2);
+        glibc.answer(0, MS, FORMERR);
+        assert_eq!(glibc.row(), Some((Status::Answered, Some(1), 1, Some(1), true)));
+    }
+
     #[test]
     fn what_cannot_be_sent_was_not_asked() {
         let policy = Policy { client: "glibc".parse().unwrap(), ..Policy::default() };
@@ -523,7 +632,7 @@ mod tests {
         /// Whatever the servers do, each lookup has one row, with as many attempts as were sent, and ends in bounded time.
         #[test]
         fn a_lookup_ends_once_with_all_its_attempts(
-            model in prop::sample::select(vec!["glibc", "musl", "go", "c-ares", "windows", "custom:rotate=on,order=then-all"]),
+            model in prop::sample::select(vec!["glibc", "musl", "go", "c-ares", "windows", "custom:rotate=on,order=then-all", "custom:rotate=on,skip-failed=on"]),
             servers in 1..4_usize,
             ends in prop::collection::vec((0..8_u8, 0..4_000_i64), 0..40),
         ) {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use hashbrown::HashMap;
 use ldplayer_core::shard::client_hash;
-use ldplayer_core::{Cidr, Query, Reason};
+use ldplayer_core::{Attempt, Cidr, Expected, Query, Reason, Transport};
 use ldplayer_net::udp::is_local;
 
 use crate::targets::{Directory, Ports, Targets};
@@ -115,6 +115,19 @@ impl SocketKey {
     /// client's address in a pool and the highest its worker, so other bits are used here.
     fn shared(client: IpAddr, server: SocketAddr, spread: u32) -> Self {
         Self::Shared { v6: server.is_ipv6(), number: (client_hash(client) >> 20) as u32 % spread }
+    }
+
+    /// Another socket of the client for servers of this one's family, and so another port: one of the shared ones for each `port` above 0, up to
+    /// [`SHARED_SOCKETS`].
+    fn at_port(self, client: IpAddr, server: SocketAddr, port: u8) -> Self {
+        let first = match self {
+            Self::Shared { number, .. } => number,
+            Self::Own(_) => (client_hash(client) >> 20) as u32,
+        };
+        match port {
+            0 => self,
+            _ => Self::Shared { v6: server.is_ipv6(), number: (first + u32::from(port)) % SHARED_SOCKETS },
+        }
     }
 
     /// The socket of a single client, by its number, for servers of this one's family.
@@ -227,6 +240,17 @@ impl Router {
     /// # Errors
     /// As for [`Self::route`].
     pub fn route_to(&mut self, query: &Query, place: Option<usize>) -> Result<Route, Reason> {
+        let route = self.first_route(query, place)?;
+        Ok(match query.expected {
+            Expected::Attempt(Attempt { port, .. }) if query.transport == Transport::Udp => {
+                Route { socket: route.socket.at_port(query.client, route.server, port), ..route }
+            }
+            _ => route,
+        })
+    }
+
+    /// The route of a query, or of an attempt from the first port of its lookup.
+    fn first_route(&mut self, query: &Query, place: Option<usize>) -> Result<Route, Reason> {
         let server = self.directory.server(query, place)?;
         self.is_new = false;
         let spread = self.spread[usize::from(server.is_ipv6())];
@@ -288,7 +312,7 @@ fn pick(pool: &[Cidr], client: IpAddr, server: SocketAddr) -> Option<IpAddr> {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use ldplayer_core::{RunTime, Transport};
+    use ldplayer_core::RunTime;
 
     fn query(client: &str) -> Query {
         Query {
@@ -333,6 +357,23 @@ mod tests {
         let (a, b) = (socket("198.51.100.7"), socket("2001:db8::7"));
         assert_ne!(a, b);
         assert_eq!((socket("198.51.100.7"), socket("2001:db8::7")), (a, b));
+    }
+
+    #[test]
+    fn attempts_come_from_other_ports_where_their_model_says_so() {
+        for sources in [Sources::Ports, Sources::Original] {
+            let mut router = router(sources, &["127.0.0.1:53"], 1_000);
+            let mut socket = |port| {
+                let attempt =
+                    Attempt { lookup: 0, serial: 1, number: 0, server: 0, port, id: None, is_compared: false };
+                let query = Query { expected: Expected::Attempt(attempt), ..query("198.51.100.7") };
+                router.route_to(&query, Some(0)).unwrap().socket
+            };
+            let mut sockets: Vec<u32> = (0..32).map(|port| socket(port).index()).collect();
+            sockets.sort_unstable();
+            sockets.dedup();
+            assert_eq!((sockets.len(), socket(3)), (32, socket(3)));
+        }
     }
 
     #[test]

@@ -815,7 +815,7 @@ mod tests {
 
     /// Sends an attempt of a lookup to a server, under an ID that the machine numbers so; returns the message that left.
     fn attempt(udp: &mut Udp, number: u8, server: &str, at: i64) -> Vec<u8> {
-        let attempt = Attempt { lookup: 0, serial: 1, number, server: 0, id: Some(700), is_compared: false };
+        let attempt = Attempt { lookup: 0, serial: 1, number, server: 0, port: 0, id: Some(700), is_compared: false };
         let query = Query { expected: Expected::Attempt(attempt), ..query(7, at) };
         udp.handle_query(query, Route { server: server.parse().unwrap(), ..route() });
         let slot = udp.poll_transmit().unwrap();

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ldplayer_net::output;
 use serde::Serialize;
 
 use crate::error::ResultsError;
@@ -98,14 +99,20 @@ fn tell(share: &mut AgentShare, report: &RunReport, first_worker: usize) {
     (share.latency_p50_ms, share.latency_p99_ms) = (latency_ms.from_sent.p50, latency_ms.from_sent.p99);
 }
 
-/// Moves row files, whose shards get the numbers from `first` on.
+/// Moves row files, of queries and of attempts, whose shards get the numbers from `first` on.
 fn adopt(from: &RunDir, to: &RunDir, first: usize) -> Result<(), ResultsError> {
-    let (files, _) = from.row_files()?;
-    let lowest = files.iter().filter_map(|file| numbers(file)).map(|(shard, _)| shard).min().unwrap_or(0);
-    for file in &files {
-        let Some((shard, period)) = numbers(file) else { continue };
-        let into = to.queries().join(format!("shard-{:03}-{period:06}.parquet", first + shard - lowest));
-        fs::rename(file, &into).or_else(|_| fs::copy(file, &into).map(drop)).map_err(ResultsError::file(&into))?;
+    let (queries, attempts) = (from.row_files()?.0, from.attempt_files()?);
+    let lowest = queries.iter().filter_map(|file| numbers(file)).map(|(shard, _)| shard).min().unwrap_or(0);
+    if !attempts.is_empty() {
+        output::refuse_link(&to.attempts()).map_err(ResultsError::file(&to.attempts()))?;
+        fs::create_dir_all(to.attempts()).map_err(ResultsError::file(&to.attempts()))?;
+    }
+    for (files, folder) in [(queries, to.queries()), (attempts, to.attempts())] {
+        for (file, (shard, period)) in files.iter().filter_map(|file| Some((file, numbers(file)?))) {
+            let shard = first + shard.saturating_sub(lowest);
+            let into = folder.join(format!("shard-{shard:03}-{period:06}.parquet"));
+            fs::rename(file, &into).or_else(|_| fs::copy(file, &into).map(drop)).map_err(ResultsError::file(&into))?;
+        }
     }
     Ok(())
 }

@@ -9,7 +9,6 @@ use ldplayer_net::clock;
 use ldplayer_replay::Monitor;
 use ldplayer_report::metrics::Listener;
 use ldplayer_results::{Environment, RESPONSES, Recorder, RunEnd, RunSetup};
-use ldplayer_trace::Dependencies;
 use ldplayer_workload::{PlanFeed, Timing, WorkloadError};
 
 use crate::again::Disagreements;
@@ -18,7 +17,7 @@ use crate::error::RunError;
 use crate::execute::{recorded, sampled};
 use crate::keys::RunSpec;
 use crate::path::interface;
-use crate::resolve::{Plan, reacts};
+use crate::resolve::Plan;
 use crate::responses::join;
 use crate::watch::{Observer, ServerWatch, watch_on};
 use crate::{classes, describe, metrics, permission, questions, warnings};
@@ -53,14 +52,6 @@ pub fn prepare_whole(spec: RunSpec) -> Result<Whole, RunError> {
     }
     let trace = spec.trace.clone();
     let spec = embed(spec)?;
-    if reacts(&spec, spec.classes()) {
-        let what = "--client: clients that ask several times are played by one host only: give no --agents";
-        return Err(RunError::Spec(what.to_owned()));
-    }
-    if spec.dependencies != Dependencies::None {
-        let what = "--dependencies: queries wait for answers on one host only: give no --agents";
-        return Err(RunError::Spec(what.to_owned()));
-    }
     let plan = Plan::resolve(&spec)?;
     let public = permission::of_all(&spec, &plan)?;
     let sampled = sampled(&spec, &plan, None)?;

@@ -10,7 +10,7 @@ use crate::message::Message;
 use crate::outcome::{Reason, Segments, Status};
 use crate::time::RunTime;
 use crate::transport::Transport;
-use crate::{Expected, Outcome, Query};
+use crate::{Dependency, Expected, Follows, Outcome, Query};
 
 /// What batches are made of.
 pub trait Row: Sized {
@@ -32,6 +32,16 @@ pub trait Row: Sized {
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError>;
 }
 
+/// Which optional parts of a query are there, by bit.
+mod part {
+    pub const RESPONSE: u8 = 1;
+    pub const FOLLOWS: u8 = 1 << 1;
+    pub const FOLLOWERS: u8 = 1 << 2;
+    pub const UNKNOWN: u8 = !0 << 3;
+}
+
+/// The longest think time that a query may have, in nanoseconds: added to any time of a run it is a time.
+const LONGEST_THINK: u64 = 1 << 61;
 /// No class.
 const NO_CLASS: u16 = u16::MAX;
 
@@ -51,25 +61,41 @@ impl Row for Query {
         out.push(self.transport as u8);
         write_class(out, self.class);
         // Half of a pair is written as none: pairs are made where queries are sent.
-        out.push(u8::from(response.is_some()));
+        let follows = self.dependency.as_ref().and_then(|dependency| dependency.follows);
+        let followers = self.dependency.as_ref().map_or(0, |dependency| dependency.followers);
+        let parts = [
+            (response.is_some(), part::RESPONSE),
+            (follows.is_some(), part::FOLLOWS),
+            (followers > 0, part::FOLLOWERS),
+        ];
+        out.push(parts.iter().filter(|(is_there, _)| *is_there).fold(0, |bits, (_, bit)| bits | bit));
+        if let Some(follows) = follows {
+            out.extend_from_slice(&follows.index.to_le_bytes());
+            out.extend_from_slice(&follows.think.to_le_bytes());
+            out.extend_from_slice(&follows.scheduled.0.to_le_bytes());
+        }
+        if followers > 0 {
+            out.extend_from_slice(&followers.to_le_bytes());
+        }
         response.into_iter().for_each(|response| write_message(out, response.octets()));
         write_message(out, &self.wire);
         Ok(())
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Self {
-            index: reader.u64()?,
-            due: RunTime(reader.i64()?),
-            client: reader.address()?,
-            client_port: reader.u16()?,
-            server: reader.socket_address()?,
-            transport: reader.variant(&Transport::ALL, "transport")?,
-            class: read_class(reader)?,
-            expected: read_expected(reader)?,
-            dependency: None,
-            wire: read_message(reader)?,
-        })
+        let (index, due) = (reader.u64()?, RunTime(reader.i64()?));
+        let (client, client_port) = (reader.address()?, reader.u16()?);
+        let server = reader.socket_address()?;
+        let transport = reader.variant(&Transport::ALL, "transport")?;
+        let class = read_class(reader)?;
+        let parts = reader.u8()?;
+        if parts & part::UNKNOWN != 0 {
+            return Err(WireError::Value("flag"));
+        }
+        let dependency = read_dependency(parts, reader)?;
+        let expected = if parts & part::RESPONSE == 0 { Expected::Nothing } else { read_expected(reader)? };
+        let wire = read_message(reader)?;
+        Ok(Self { index, due, client, client_port, server, transport, class, expected, dependency, wire })
     }
 }
 
@@ -202,15 +228,25 @@ fn read_class(reader: &mut Reader<'_>) -> Result<Option<u8>, WireError> {
 }
 
 fn read_expected(reader: &mut Reader<'_>) -> Result<Expected, WireError> {
-    match reader.array()? {
-        [0] => Ok(Expected::Nothing),
-        [1] => {
-            let octets = read_message(reader)?;
-            let is_message = Message::new(&octets).is_some();
-            is_message.then_some(Expected::Response(octets)).ok_or(WireError::Value("expected response"))
+    let octets = read_message(reader)?;
+    let is_message = Message::new(&octets).is_some();
+    is_message.then_some(Expected::Response(octets)).ok_or(WireError::Value("expected response"))
+}
+
+/// What a query waits for, and how many wait for it.
+fn read_dependency(parts: u8, reader: &mut Reader<'_>) -> Result<Option<Box<Dependency>>, WireError> {
+    let mut dependency = Dependency::default();
+    if parts & part::FOLLOWS != 0 {
+        let (index, think, scheduled) = (reader.u64()?, reader.i64()?, RunTime(reader.i64()?));
+        if think.unsigned_abs() > LONGEST_THINK {
+            return Err(WireError::Value("think time"));
         }
-        _ => Err(WireError::Value("expected response")),
+        dependency.follows = Some(Follows { index, think, scheduled });
     }
+    if parts & part::FOLLOWERS != 0 {
+        dependency.followers = reader.u32()?;
+    }
+    Ok((dependency != Dependency::default()).then(|| Box::new(dependency)))
 }
 
 fn ensure_fits(message: &[u8]) -> Result<(), WireError> {

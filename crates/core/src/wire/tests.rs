@@ -3,7 +3,7 @@
 use super::*;
 use crate::compare::Answer;
 use crate::outcome::{Reason, Segments, Status};
-use crate::{Differs, Expected, Message, Outcome, Query, RunTime, Transport};
+use crate::{Dependency, Differs, Expected, Follows, Message, Outcome, Query, RunTime, Transport};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
@@ -22,6 +22,18 @@ fn transport() -> impl Strategy<Value = Transport> {
     prop::sample::select(Transport::ALL.to_vec())
 }
 
+fn dependency() -> impl Strategy<Value = Option<Box<Dependency>>> {
+    let follows = (any::<u64>(), -1_000_i64..1 << 61, any::<i64>()).prop_map(|(index, think, scheduled)| Follows {
+        index,
+        think,
+        scheduled: RunTime(scheduled),
+    });
+    (prop::option::of(follows), 0..9_u32).prop_map(|(follows, followers)| {
+        let dependency = Dependency { follows, followers };
+        (dependency != Dependency::default()).then(|| Box::new(dependency))
+    })
+}
+
 fn some_query() -> impl Strategy<Value = Query> {
     let wire = prop::collection::vec(any::<u8>(), 0..300).prop_map(Bytes::from);
     let expected = prop::collection::vec(any::<u8>(), 12..40).prop_map(|octets| {
@@ -29,8 +41,8 @@ fn some_query() -> impl Strategy<Value = Query> {
         message.map_or(Expected::Nothing, |message| Expected::Response(Bytes::copy_from_slice(message.octets())))
     });
     let class = (any::<Option<u8>>(), prop_oneof![Just(Expected::Nothing), expected]);
-    (any::<(u64, i64, u16)>(), address(), server(), transport(), class, wire).prop_map(
-        |((index, due, client_port), client, server, transport, (class, expected), wire)| Query {
+    (any::<(u64, i64, u16)>(), address(), server(), transport(), class, (wire, dependency())).prop_map(
+        |((index, due, client_port), client, server, transport, (class, expected), (wire, dependency))| Query {
             index,
             due: RunTime(due),
             client,
@@ -39,7 +51,7 @@ fn some_query() -> impl Strategy<Value = Query> {
             transport,
             class,
             expected,
-            dependency: None,
+            dependency,
             wire,
         },
     )
