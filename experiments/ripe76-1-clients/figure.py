@@ -12,7 +12,7 @@ SCALE = {
     "small": "10, 100, 1,000 and 4,500 clients (a process may have 20,000 open files here), ramps of 6 s up to 250 k queries/s over UDP and 150 k over TCP, three times each; "
     "theirs: 6.5 M clients on 216 virtual machines, ramps in steps of 30 to 50 s",
     "long": "10, 100, 1,000 and 4,500 clients (a process may have 20,000 open files here), a server that has a quarter of a core (server_cpu), ramps of 12 s up to 80 k "
-    "queries/s over UDP and 60 k over TCP, five times each; theirs: 6.5 M clients on 216 virtual machines, ramps in steps of 30 to 50 s",
+    "queries/s over UDP and 60 k over TCP, ten times each; theirs: 6.5 M clients on 216 virtual machines, ramps in steps of 30 to 50 s",
     "full": "10 to 1,000,000 clients, ramps of 60 s up to 300 k queries/s over UDP and 200 k over TCP, three times each, on one host of 16 cores; theirs: 6.5 M clients "
     "on 216 virtual machines, ramps in steps of 30 to 50 s",
 }

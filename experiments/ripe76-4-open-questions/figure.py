@@ -12,7 +12,7 @@ TITLE = "What the talk left open: churn, TLS, QUIC, cache misses, even gaps"
 SOURCE = "RIPE 76, open questions"
 SCALE = {
     "small": "400 clients, ramps of 6 s up to 300 k queries/s (churn: up to 80 k over TCP and 8 k over TLS), misses at 2 k queries/s for 3 s; three times each",
-    "long": "400 clients of a server that has a quarter of a core (server_cpu), ramps of 8 s up to 60 k queries/s (churn: up to 30 k over TCP and 3 k over TLS); misses without that quota at 2 k queries/s for 10 s; seven times each",
+    "long": "400 clients of a server that has a quarter of a core (server_cpu), ramps of 8 s up to 60 k queries/s (churn: up to 30 k over TCP and 3 k over TLS); misses without that quota at 2 k queries/s for 10 s; held connections sixteen times, the others seven",
     "full": "20,000 clients, ramps of 60 s up to 200 k queries/s (churn: up to 60 k over TCP and 10 k over TLS), misses at 5 k queries/s for 30 s; three times each",
 }
 SIZE = {"small": {"clients": 400, "seconds": 6, "opening": 400}, "long": {"clients": 400, "seconds": 8, "opening": 200}, "full": {"clients": 20_000, "seconds": 60, "opening": 800}}
