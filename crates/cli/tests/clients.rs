@@ -198,7 +198,7 @@ fn are_alike(real: &[Seen], model: &[Seen]) -> bool {
     real.len() == model.len() && is_alike && pairs.all(|(a, b)| is_same(a, b))
 }
 
-/// Which queries over UDP have the port of which earlier one, by its place.
+/// For each query over UDP, the first query that had the same port.
 fn ports(seen: &[Seen]) -> Vec<Option<usize>> {
     let over_udp: Vec<u16> = seen.iter().filter(|seen| !seen.over_tcp).map(|seen| seen.port).collect();
     over_udp.iter().map(|port| over_udp.iter().position(|earlier| earlier == port)).collect()

@@ -6,13 +6,13 @@ use std::path::Path;
 use arrow_array::types::{Int8Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
 use hashbrown::HashMap;
 use ldplayer_core::Status;
+use ldplayer_core::client::is_usable;
 
 use crate::analysis::read::{Batch, RowFiles, at};
 use crate::analysis::status;
 use crate::error::ResultsError;
 use crate::model::{Names, StandOut, Summary, Tail, Threshold, Top};
 use crate::questions::{Question, Questions};
-use crate::rcode;
 use crate::store::RunDir;
 
 /// How many of a kind are listed.
@@ -99,7 +99,7 @@ impl Counts {
             let latency = answered.zip(begun).map(|(answered, begun)| answered - begun);
             let kinds = [
                 latency.is_some_and(|latency| latency > self.slower_than),
-                status.is_failed() || latency.is_some() && at(rcode, row).is_some_and(is_failure),
+                status.is_failed() || latency.is_some() && at(rcode, row).is_some_and(|code| !is_usable(code)),
                 status == Status::Timeout,
             ];
             self.by_question[number].add(kinds, latency);
@@ -159,9 +159,4 @@ fn top(group: &HashMap<String, Counters>, kind: usize, total: u64) -> Vec<Top> {
         slowest_ms: (counters.slowest > 0).then(|| counters.slowest as f64 / 1e6),
     };
     found.into_iter().take(LISTED).map(top).collect()
-}
-
-/// NOERROR and NXDOMAIN answer a question; every other code says that the server did not.
-fn is_failure(code: u16) -> bool {
-    code != rcode::NOERROR && code != rcode::NXDOMAIN
 }

@@ -52,7 +52,7 @@ impl ServerUse {
         })
     }
 
-    /// That of two trials at a load which says more of the server: in which it waited less. Neighbours come and go.
+    /// Of two trials at one load, the one in which the server waited less for a core: other programs on the machine come and go.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if other.waited < self.waited { other } else { self }
