@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use ldplayer_core::client::{ClientModel, FORMERR, Order, RESENDS, Reaction, Stub, Turn, is_usable};
+use ldplayer_core::client::{ClientModel, FORMERR, Order, Ports, RESENDS, Reaction, Stub, Turn, is_usable};
 use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Policy, Query, Reason, RunTime, Status};
 
 use crate::counts::Counts;
@@ -341,7 +341,7 @@ impl Lookup {
             _ => Reaction::Ignore,
         };
         match row.status {
-            Status::Answered | Status::Late if is_of_turn || self.stub.late => {
+            Status::Answered | Status::Late if is_of_turn || self.hears(attempt) => {
                 let rcode = row.rcode.unwrap_or(0);
                 let is_about_edns = rcode == FORMERR && self.has_edns();
                 let reaction =
@@ -355,6 +355,12 @@ impl Lookup {
             Status::Timeout | Status::Answered | Status::Late | Status::Stray => Reaction::Ignore,
             _ => on_failure,
         }
+    }
+
+    /// Whether the client takes an answer to an earlier attempt: one that takes new ports after a failure has closed those before.
+    fn hears(&self, attempt: Attempt) -> bool {
+        let is_open = || attempt.port == self.stub.port(attempt.server, attempt.number, self.failures);
+        self.stub.late && (self.stub.ports != Ports::UntilFailure || is_open())
     }
 
     /// Whether its attempts have EDNS.
@@ -544,6 +550,19 @@ mod tests {
         assert_eq!(go.row(), None);
         go.answer(1, 5_200 * MS, 0);
         assert_eq!(go.row(), Some((Status::Answered, Some(0), 2, Some(5_200), false)));
+    }
+
+    /// The model of glibc took an answer at a port that glibc has closed.
+    #[test]
+    fn an_answer_at_a_port_that_was_closed_after_a_failure_is_not_heard() {
+        let mut glibc = Sim::new("glibc", 2);
+        glibc.run_until(5 * S);
+        glibc.answer(1, 5_010 * MS, 2);
+        assert_eq!(glibc.asked(), "0@0 1@5000 0@5010");
+        glibc.end(0, 5_020 * MS, Status::Late, Some(0));
+        assert_eq!(glibc.row(), None);
+        glibc.answer(2, 5_030 * MS, 0);
+        assert_eq!(glibc.row(), Some((Status::Answered, Some(0), 3, Some(5_030), false)));
     }
 
     /// The model of c-ares went back to a server that had failed.
