@@ -43,8 +43,13 @@ pub struct Stub {
     pub keep_id: bool,
     /// Whether it asks again over TCP after a truncated answer.
     pub tcp: bool,
-    /// Whether it asks a server at once without EDNS that said FORMERR to a query with it (RFC 6891 section 7).
-    pub edns_fallback: bool,
+    /// Response codes to a query with EDNS upon which it asks the server at once without it (RFC 6891 section 7); the bit of each code.
+    pub edns_fallback: u16,
+    /// Those of them upon which it first asks once more as it did.
+    pub edns_again: u16,
+    /// After so many attempts in a row that a server did not answer, it asks that without EDNS, and after as many more over TCP; 0 where it
+    /// never does.
+    pub downgrade: u8,
     /// The ports that the attempts of a lookup over UDP come from.
     pub ports: Ports,
 }
@@ -58,6 +63,8 @@ pub enum Ports {
     ByServer,
     /// At another server, and after a failure.
     UntilFailure,
+    /// Each time that it goes over to another server.
+    ByChange,
     /// Always.
     ByAttempt,
 }
@@ -88,6 +95,12 @@ pub enum Order {
     All,
     /// One after the other, and all at once from the fourth time on.
     ThenAll,
+    /// The one that the client stays with from lookup to lookup: it goes over to the next one when that is silent, and for a failure to as
+    /// many as it has.
+    Current,
+    /// The one that answered first when all were asked: in the first lookup of a client, after [`TEST_LOOKUPS`] or [`TEST_NS`], and whenever
+    /// a lookup asks again or has failed.
+    LastGood,
 }
 
 /// What a stub does in a turn.
@@ -116,12 +129,17 @@ pub enum Reaction {
 
 /// A format error (RFC 1035 section 4.1.1).
 pub const FORMERR: u16 = 1;
+/// After so many lookups, or so long in nanoseconds, a client with [`Order::LastGood`] asks all its servers again.
+pub const TEST_LOOKUPS: u16 = 51;
+/// See [`TEST_LOOKUPS`].
+pub const TEST_NS: i64 = 20 * NS_PER_S;
 /// How often in a turn one that asks all servers asks the same one again after a failure.
 pub const RESENDS: u8 = 2;
 /// Limits of the settings.
 const MOST_ATTEMPTS: u8 = 32;
 const LONGEST: i64 = 3_600 * NS_PER_S;
 
+const NO_FORMAT: u16 = 1 << FORMERR;
 const SERVFAIL: u16 = 1 << 2;
 const NOTIMP: u16 = 1 << 4;
 const REFUSED: u16 = 1 << 5;
@@ -149,7 +167,9 @@ const CUSTOM: Stub = Stub {
     skip_failed: false,
     keep_id: false,
     tcp: true,
-    edns_fallback: false,
+    edns_fallback: 0,
+    edns_again: 0,
+    downgrade: 0,
     ports: Ports::One,
 };
 
@@ -165,7 +185,7 @@ const GLIBC: Stub = Stub {
 };
 
 /// The models by their names; docs/clients.md has the source of each.
-pub const STUBS: [(&str, Stub); 7] = [
+pub const STUBS: [(&str, Stub); 9] = [
     ("custom", CUSTOM),
     ("glibc", GLIBC),
     ("android", Stub { growth: Growth::Android, late: false, ..GLIBC }),
@@ -193,7 +213,7 @@ pub const STUBS: [(&str, Stub); 7] = [
             late: true,
             skip_failed: true,
             keep_id: true,
-            edns_fallback: true,
+            edns_fallback: NO_FORMAT,
             ports: Ports::ByServer,
             ..CUSTOM
         },
@@ -210,6 +230,34 @@ pub const STUBS: [(&str, Stub); 7] = [
             ..CUSTOM
         },
     ),
+    (
+        "systemd-resolved",
+        Stub {
+            attempts: 24,
+            timeout: 5 * NS_PER_S,
+            order: Order::Current,
+            retry_on: NO_FORMAT | SERVFAIL | NOTIMP | REFUSED,
+            late: true,
+            keep_id: true,
+            edns_fallback: NO_FORMAT | SERVFAIL | NOTIMP,
+            edns_again: SERVFAIL,
+            downgrade: 3,
+            ports: Ports::ByChange,
+            ..CUSTOM
+        },
+    ),
+    (
+        "dnsmasq",
+        Stub {
+            attempts: 2,
+            timeout: 5 * NS_PER_S,
+            order: Order::LastGood,
+            retry_on: SERVFAIL | REFUSED,
+            late: true,
+            keep_id: true,
+            ..CUSTOM
+        },
+    ),
 ];
 
 impl Stub {
@@ -220,8 +268,15 @@ impl Stub {
         let (round, place, has_more) = match self.order {
             Order::OneByOne => (turn / servers, turn % servers, turn < attempts.saturating_mul(servers)),
             Order::All | Order::ThenAll => (turn, turn % servers, turn < attempts),
+            Order::Current | Order::LastGood => (turn, 0, turn < attempts),
         };
-        let is_for_all = servers > 1 && (self.order == Order::All || self.order == Order::ThenAll && turn >= 3);
+        let alone = match self.order {
+            Order::OneByOne | Order::Current => usize::MAX,
+            Order::All => 0,
+            Order::ThenAll => 3,
+            Order::LastGood => 1,
+        };
+        let is_for_all = servers > 1 && turn >= alone;
         has_more.then(|| Turn { server: (!is_for_all).then_some(place), wait: self.wait(round, place, servers) })
     }
 
@@ -241,10 +296,9 @@ impl Stub {
 
     /// What it does upon a response with this code.
     pub fn reaction(&self, rcode: u16) -> Reaction {
-        let is_in = |codes: u16| rcode < 16 && codes >> rcode & 1 == 1;
-        if is_in(self.retry_on) {
+        if self.goes_on_after(rcode) {
             if matches!(self.order, Order::All) { Reaction::Again } else { Reaction::Next }
-        } else if is_in(self.ignore) {
+        } else if has(self.ignore, rcode) {
             Reaction::Ignore
         } else {
             Reaction::Accept
@@ -253,18 +307,34 @@ impl Stub {
 
     /// What it does upon a response with this code to a query with EDNS.
     pub fn reaction_with_edns(&self, rcode: u16) -> Reaction {
-        if self.edns_fallback && rcode == FORMERR { Reaction::WithoutEdns } else { self.reaction(rcode) }
+        if has(self.edns_fallback, rcode) { Reaction::WithoutEdns } else { self.reaction(rcode) }
     }
 
-    /// Which port an attempt has, among those of its lookup, after so many attempts and so many failures before.
-    pub const fn port(&self, server: u8, number: u8, failures: u8) -> u8 {
+    /// Whether it goes on after a response with this code.
+    pub const fn goes_on_after(&self, rcode: u16) -> bool {
+        has(self.retry_on, rcode)
+    }
+
+    /// Whether it asks a server once more as it did, before it leaves EDNS out.
+    pub const fn insists(&self, rcode: u16) -> bool {
+        has(self.edns_again, rcode)
+    }
+
+    /// Which port an attempt has, among those of its lookup, after so many attempts, failures and changes of the server before.
+    pub const fn port(&self, server: u8, number: u8, failures: u8, changes: u8) -> u8 {
         match self.ports {
             Ports::One => 0,
             Ports::ByServer => server,
             Ports::UntilFailure => server.wrapping_add(failures.wrapping_mul(FAILURES_APART)),
+            Ports::ByChange => changes,
             Ports::ByAttempt => number,
         }
     }
+}
+
+/// Whether a code is among these.
+const fn has(codes: u16, rcode: u16) -> bool {
+    rcode < 16 && codes >> rcode & 1 == 1
 }
 
 /// A text that is no model of a client.
@@ -278,7 +348,7 @@ pub struct BadClient {
 /// The settings of a stub as they are written: name, how it is read, how it is shown.
 type Setting = (&'static str, fn(&mut Stub, &str) -> Option<()>, fn(&Stub) -> String);
 
-const SETTINGS: [Setting; 13] = [
+const SETTINGS: [Setting; 15] = [
     (
         "attempts",
         |stub, word| set(&mut stub.attempts, word.parse().ok().filter(|count| (1..=MOST_ATTEMPTS).contains(count))),
@@ -298,7 +368,20 @@ const SETTINGS: [Setting; 13] = [
     ("skip-failed", |stub, word| set(&mut stub.skip_failed, switch(word)), |stub| on_off(stub.skip_failed)),
     ("keep-id", |stub, word| set(&mut stub.keep_id, switch(word)), |stub| on_off(stub.keep_id)),
     ("tcp", |stub, word| set(&mut stub.tcp, switch(word)), |stub| on_off(stub.tcp)),
-    ("edns-fallback", |stub, word| set(&mut stub.edns_fallback, switch(word)), |stub| on_off(stub.edns_fallback)),
+    (
+        "edns-fallback",
+        |stub, word| {
+            let all = switch(word).map(|is_on| if is_on { NO_FORMAT } else { 0 });
+            set(&mut stub.edns_fallback, all.or_else(|| codes(word)))
+        },
+        |stub| words_of(stub.edns_fallback),
+    ),
+    ("edns-again", |stub, word| set(&mut stub.edns_again, codes(word)), |stub| words_of(stub.edns_again)),
+    (
+        "downgrade",
+        |stub, word| set(&mut stub.downgrade, word.parse().ok().filter(|count| *count <= MOST_ATTEMPTS)),
+        |stub| stub.downgrade.to_string(),
+    ),
     ("ports", |stub, word| set(&mut stub.ports, value(&PORTS, word)), |stub| word_of(&PORTS, stub.ports)),
 ];
 
@@ -310,16 +393,23 @@ const GROWTHS: [(&str, Growth); 6] = [
     ("android", Growth::Android),
     ("windows", Growth::Windows),
 ];
-const ORDERS: [(&str, Order); 3] = [("one-by-one", Order::OneByOne), ("all", Order::All), ("then-all", Order::ThenAll)];
-const PORTS: [(&str, Ports); 4] = [
+const ORDERS: [(&str, Order); 5] = [
+    ("one-by-one", Order::OneByOne),
+    ("all", Order::All),
+    ("then-all", Order::ThenAll),
+    ("current", Order::Current),
+    ("last-good", Order::LastGood),
+];
+const PORTS: [(&str, Ports); 5] = [
     ("one", Ports::One),
     ("by-server", Ports::ByServer),
     ("until-failure", Ports::UntilFailure),
+    ("by-change", Ports::ByChange),
     ("by-attempt", Ports::ByAttempt),
 ];
 /// Codes by their names (RFC 1035 §4.1.1).
 const CODES: [(&str, u16); 4] =
-    [("formerr", 1 << FORMERR), ("servfail", SERVFAIL), ("notimp", NOTIMP), ("refused", REFUSED)];
+    [("formerr", NO_FORMAT), ("servfail", SERVFAIL), ("notimp", NOTIMP), ("refused", REFUSED)];
 /// All codes but NOERROR and NXDOMAIN.
 const ANY: &str = "any";
 const NONE: &str = "none";
@@ -454,18 +544,22 @@ mod tests {
         assert_eq!(turns("c-ares", 1), "0:5 0:10 0:20 0:40");
         assert_eq!(turns("windows", 1), "0:1 0:1 0:2 0:4 0:2");
         assert_eq!(turns("windows", 2), "0:1 1:1 0:2 *:4 *:2");
+        assert_eq!(turns("systemd-resolved:attempts=3", 2), "0:5 0:5 0:5", "from the server that it stays with");
+        assert_eq!((turns("dnsmasq", 2), turns("dnsmasq", 1)), ("0:5 *:5".to_owned(), "0:5 0:5".to_owned()));
         assert_eq!(turns("custom:attempts=3,timeout=400ms,growth=double", 1), "0:0.4 0:0.8 0:1.6");
     }
 
     #[test]
     fn ports_change_as_those_of_the_real_resolvers() {
-        // Server, attempt, failures before it.
+        // Server, attempt, failures before it; each of them is at another server than the one before.
         let lookup = [(0, 0, 0), (1, 1, 0), (2, 2, 1), (0, 3, 1), (1, 4, 1), (2, 5, 2)];
-        let ports = |text: &str| lookup.map(|(server, number, failures)| stub(text).port(server, number, failures));
+        let port = |text: &str, (server, number, failures)| stub(text).port(server, number, failures, number);
+        let ports = |text: &str| lookup.map(|attempt| port(text, attempt));
         assert_eq!(ports("musl"), [0; 6]);
         assert_eq!(ports("c-ares"), [0, 1, 2, 0, 1, 2]);
         assert_eq!(ports("glibc"), [0, 1, 7, 5, 6, 12]);
         assert_eq!(ports("go"), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(ports("systemd-resolved"), [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]
@@ -479,6 +573,9 @@ mod tests {
         let with_edns = |text: &str| [1, 2].map(|rcode| stub(text).reaction_with_edns(rcode));
         assert_eq!(with_edns("glibc"), [Accept, Next]);
         assert_eq!(with_edns("c-ares"), [WithoutEdns, Next]);
+        assert_eq!(with_edns("systemd-resolved"), [WithoutEdns; 2]);
+        assert_eq!(with_edns("custom:edns-fallback=on"), [WithoutEdns, Next]);
+        assert_eq!([1, 2].map(|rcode| stub("systemd-resolved").insists(rcode)), [false, true]);
         assert_eq!((with_edns("windows"), stub("glibc").reaction(1)), ([Accept, Accept], Accept));
         assert_eq!([0, 1, 2, 3, 5].map(is_usable), [true, false, false, true, false]);
     }

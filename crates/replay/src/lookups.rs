@@ -4,6 +4,7 @@
 //! socket and reads no clock.
 
 mod lookup;
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use ldplayer_core::client::{ClientModel, RESENDS, Reaction, Stub, is_usable};
 use ldplayer_core::{Attempt, Fingerprint, Ignore, Outcome, Policy, Query, Reason, RunTime, Status};
 
-use self::lookup::Lookup;
+use self::lookup::{After, Lookup};
+use self::memory::Memory;
 use crate::counts::Counts;
 use crate::response_sink::{AttemptEnd, AttemptEvent};
 use crate::slab::{Slab, Slot};
@@ -37,6 +39,7 @@ pub struct Lookups {
     models: Vec<ClientModel>,
     /// What comparisons ignore.
     ignore: Arc<Ignore>,
+    memory: Memory,
     open: Slab<Lookup>,
     /// The next attempts are numbered from here; tells lookups in the same slot apart.
     serial: u32,
@@ -54,6 +57,7 @@ impl Lookups {
         models.iter().any(|model| *model != ClientModel::Open).then(|| Self {
             models,
             ignore: Arc::clone(ignore),
+            memory: Memory::default(),
             open: Slab::default(),
             serial: 0,
             timers: BinaryHeap::new(),
@@ -80,24 +84,7 @@ impl Lookups {
         let Some(stub) = self.stub(query.class) else { return };
         self.counts.taken += 1;
         self.serial = self.serial.wrapping_add(1);
-        let servers = servers.clamp(1, MOST_SERVERS);
-        let lookup = Lookup {
-            query,
-            stub,
-            serial: self.serial,
-            servers,
-            begin: if stub.rotate { self.serial as usize % servers } else { 0 },
-            turn: 0,
-            deadline: now,
-            attempts: 0,
-            before: 0,
-            failures: 0,
-            skipped: 0,
-            resends: 0,
-            submitted: None,
-            id: stub.keep_id.then_some(self.serial as u16),
-            failed: None,
-        };
+        let lookup = Lookup::new(now, query, stub, self.serial, servers.clamp(1, MOST_SERVERS));
         let slot = self.open.insert(lookup);
         self.begin_turn(now, slot);
     }
@@ -123,7 +110,8 @@ impl Lookups {
             }
             self.timers.pop();
             let is_over = |lookup: &Lookup| lookup.serial == serial && lookup.deadline <= now;
-            if self.open.get(slot).is_some_and(is_over) {
+            if let Some(lookup) = self.open.get_mut(slot).filter(|lookup| is_over(lookup)) {
+                lookup.note_silence(&mut self.memory);
                 self.next_turn(at, slot);
             }
         }
@@ -160,15 +148,17 @@ impl Lookups {
     /// Asks whom the model says in this turn; gives up where there is no such turn.
     fn begin_turn(&mut self, now: RunTime, slot: Slot) {
         let Some(lookup) = self.open.get_mut(slot) else { return };
-        let Some(turn) = lookup.next_turn() else { return self.give_up(slot, None) };
-        (lookup.before, lookup.resends, lookup.deadline) = (lookup.attempts, 0, now + turn.wait);
+        let Some(turn) = lookup.next_turn(now, &mut self.memory) else { return self.give_up(slot, None) };
+        (lookup.before, lookup.resends, lookup.failed_now) = (lookup.attempts, 0, 0);
+        (lookup.wait, lookup.deadline) = (turn.wait, now + turn.wait);
         self.timers.push(Reverse((lookup.deadline, slot, lookup.serial)));
+        let memory = &self.memory;
         match turn.server {
             Some(place) => {
                 let server = lookup.server(place);
-                self.asks.extend(lookup.ask(slot, server));
+                self.asks.extend(lookup.ask(slot, server, memory));
             }
-            None => self.asks.extend((0..lookup.servers).filter_map(|server| lookup.ask(slot, server))),
+            None => self.asks.extend((0..lookup.servers).filter_map(|server| lookup.ask(slot, server, memory))),
         }
     }
 
@@ -186,9 +176,8 @@ impl Lookups {
         };
         self.counts.sent += u64::from(lookup.submitted.is_none());
         lookup.submitted.get_or_insert(at);
-        let wait = lookup.stub.turn(lookup.turn, lookup.servers).map_or(0, |turn| turn.wait);
-        if attempt.number == lookup.before && at + wait > lookup.deadline {
-            lookup.deadline = at + wait;
+        if attempt.number == lookup.before && at + lookup.wait > lookup.deadline {
+            lookup.deadline = at + lookup.wait;
             self.timers.push(Reverse((lookup.deadline, attempt.lookup, lookup.serial)));
         }
     }
@@ -201,28 +190,55 @@ impl Lookups {
         let Some(lookup) = self.open.get_mut(attempt.lookup).filter(|lookup| lookup.serial == attempt.serial) else {
             return;
         };
-        match lookup.reaction(attempt, &row) {
-            Reaction::Accept => self.accept(attempt.lookup, row, found),
+        match lookup.reaction(attempt, &row, &self.memory) {
+            Reaction::Accept => {
+                lookup.note_answer(attempt.server, row.rcode.unwrap_or(0), &mut self.memory);
+                self.accept(attempt.lookup, row, found);
+            }
             Reaction::Ignore => lookup.note_failure(row, found),
+            Reaction::Next if lookup.has_failed_everywhere() => match row.rcode {
+                Some(rcode) => {
+                    lookup.note_answer(attempt.server, rcode, &mut self.memory);
+                    self.accept(attempt.lookup, row, found);
+                }
+                None => {
+                    lookup.note_failure(row, found);
+                    self.give_up(attempt.lookup, None);
+                }
+            },
             Reaction::Next => {
                 lookup.failures = lookup.failures.saturating_add(1);
                 lookup.skip(attempt.server);
                 lookup.note_failure(row, found);
-                self.next_turn(now, attempt.lookup);
+                self.go_on(now, attempt);
             }
             Reaction::WithoutEdns => {
+                let is_to_drop = lookup.is_to_drop_edns(row.rcode.unwrap_or(0));
                 lookup.note_failure(row, found);
-                if lookup.drop_edns().is_some() {
-                    self.asks.extend(lookup.ask(attempt.lookup, attempt.server.into()));
+                if !is_to_drop || lookup.drop_edns().is_some() {
+                    self.asks.extend(lookup.ask(attempt.lookup, attempt.server.into(), &self.memory));
                 }
             }
             Reaction::Again => {
                 lookup.note_failure(row, found);
                 if lookup.resends < RESENDS {
                     lookup.resends += 1;
-                    self.asks.extend(lookup.ask(attempt.lookup, attempt.server.into()));
+                    self.asks.extend(lookup.ask(attempt.lookup, attempt.server.into(), &self.memory));
                 }
             }
+        }
+    }
+
+    /// Goes on after a failure of an attempt: in a new turn, or in this one where all servers are asked, or others without a pause.
+    fn go_on(&mut self, now: RunTime, attempt: Attempt) {
+        let Some(lookup) = self.open.get_mut(attempt.lookup) else { return };
+        match lookup.after_failure(attempt.server, &mut self.memory) {
+            After::Turn => self.next_turn(now, attempt.lookup),
+            After::AskAll => {
+                let servers = 0..lookup.servers;
+                self.asks.extend(servers.filter_map(|server| lookup.ask(attempt.lookup, server, &self.memory)));
+            }
+            After::Wait => {}
         }
     }
 

@@ -1,9 +1,10 @@
 //! A lookup: whom it asks next, and what it makes of what it hears.
 
-use ldplayer_core::client::{FORMERR, Order, Ports, Reaction, Stub, Turn};
-use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Status};
+use ldplayer_core::client::{Order, Ports, Reaction, Stub, Turn, is_usable};
+use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Status, Transport};
 
 use super::Ask;
+use super::memory::{Level, Memory};
 use crate::slab::Slot;
 
 /// A lookup that has not ended.
@@ -16,13 +17,25 @@ pub struct Lookup {
     pub servers: usize,
     pub begin: usize,
     pub turn: usize,
-    /// When the turn ends.
+    /// How long the turn lasts, in nanoseconds, and when it ends.
+    pub wait: i64,
     pub deadline: RunTime,
     /// Attempts so far, and those before this turn.
     pub attempts: u8,
     pub before: u8,
     /// How often it went on after a failure.
     pub failures: u8,
+    /// Failures in this turn, and whether all servers were asked in it, of a client that stays with the one that answered last.
+    pub failed_now: usize,
+    pub asked_all: bool,
+    /// The server asked last, how often that has changed, and how many servers were asked.
+    pub last: Option<u8>,
+    pub changes: u8,
+    pub picked: usize,
+    /// Whether a server was asked once more with EDNS after a failure that may be about that.
+    pub has_insisted: bool,
+    /// Whether EDNS was left out.
+    pub is_without_edns: bool,
     /// The servers that have failed, of a client that leaves them out: the bit of each of the first 64.
     pub skipped: u64,
     /// How often in this turn a server was asked again after its failure.
@@ -41,21 +54,74 @@ pub struct Failed {
     pub found: Option<Fingerprint>,
 }
 
+/// How a lookup goes on after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// With its next turn.
+    Turn,
+    /// With all servers, in the same turn.
+    AskAll,
+    /// It waits for the other servers.
+    Wait,
+}
+
 impl Lookup {
-    /// An attempt at the server of a place in the list.
-    pub fn ask(&mut self, slot: Slot, server: usize) -> Option<Ask> {
+    /// A lookup that begins at `now`.
+    pub fn new(now: RunTime, query: Query, stub: Stub, serial: u32, servers: usize) -> Self {
+        Self {
+            query,
+            stub,
+            serial,
+            servers,
+            begin: if stub.rotate { serial as usize % servers } else { 0 },
+            turn: 0,
+            wait: 0,
+            deadline: now,
+            attempts: 0,
+            before: 0,
+            failures: 0,
+            failed_now: 0,
+            asked_all: false,
+            last: None,
+            changes: 0,
+            picked: 0,
+            has_insisted: false,
+            is_without_edns: false,
+            skipped: 0,
+            resends: 0,
+            submitted: None,
+            id: stub.keep_id.then_some(serial as u16),
+            failed: None,
+        }
+    }
+
+    /// An attempt at the server of a place in the list, as the client asks that.
+    pub fn ask(&mut self, slot: Slot, server: usize, memory: &Memory) -> Option<Ask> {
         let number = self.attempts;
         self.attempts = number.checked_add(1)?;
+        if self.last.replace(server as u8) != Some(server as u8) {
+            self.changes += u8::from(number > 0);
+            self.picked += 1;
+        }
         let attempt = Attempt {
             lookup: slot,
             serial: self.serial,
             number,
             server: server as u8,
-            port: self.stub.port(server as u8, number, self.failures),
+            port: self.stub.port(server as u8, number, self.failures, self.changes),
             id: self.id,
             is_compared: self.query.expected != Expected::Nothing,
         };
-        let query = Query { expected: Expected::Attempt(attempt), ..self.query.clone() };
+        let mut query = Query { expected: Expected::Attempt(attempt), ..self.query.clone() };
+        let level = memory.level(query.client, server);
+        if level != Level::Full
+            && let Some(wire) = without_edns(&query)
+        {
+            query.wire = wire.into();
+        }
+        if level == Level::OverTcp && query.transport == Transport::Udp {
+            query.transport = Transport::Tcp;
+        }
         Some(Ask { query, server })
     }
 
@@ -64,10 +130,25 @@ impl Lookup {
         (self.begin + place) % self.servers
     }
 
-    /// The turn that begins now: that of a server which the client does not leave out.
-    pub fn next_turn(&mut self) -> Option<Turn> {
+    /// The turn that begins at `now`: that of a server which the client does not leave out, or stays with.
+    pub fn next_turn(&mut self, now: RunTime, memory: &mut Memory) -> Option<Turn> {
+        let client = self.query.client;
         loop {
-            let turn = self.stub.turn(self.turn, self.servers)?;
+            let mut turn = self.stub.turn(self.turn, self.servers)?;
+            match self.stub.order {
+                Order::Current => {
+                    self.begin = memory.current(client) % self.servers;
+                    if memory.level(client, self.begin) == Level::OverTcp {
+                        turn.wait = turn.wait.saturating_mul(2);
+                    }
+                }
+                Order::LastGood => {
+                    self.begin = memory.current(client) % self.servers;
+                    self.asked_all = self.turn > 0 || memory.is_to_test(now, client);
+                    turn.server = turn.server.filter(|_| !self.asked_all || self.servers == 1);
+                }
+                Order::OneByOne | Order::All | Order::ThenAll => {}
+            }
             let server = turn.server.map(|place| self.server(place)).filter(|server| *server < 64);
             if server.is_none_or(|server| self.skipped >> server & 1 == 0) {
                 return Some(turn);
@@ -83,22 +164,78 @@ impl Lookup {
         }
     }
 
+    /// Whether nothing is left to be asked after one more failure: a client that stays with a server asks each of its servers once, and of
+    /// those asked at once all have failed.
+    pub const fn has_failed_everywhere(&self) -> bool {
+        match self.stub.order {
+            Order::Current => self.picked >= self.servers,
+            Order::LastGood => self.asked_all && self.failed_now + 1 >= self.asked_now(),
+            Order::OneByOne | Order::All | Order::ThenAll => false,
+        }
+    }
+
+    /// Attempts in this turn.
+    const fn asked_now(&self) -> usize {
+        (self.attempts - self.before) as usize
+    }
+
+    /// How it goes on after the failure of a server.
+    pub fn after_failure(&mut self, server: u8, memory: &mut Memory) -> After {
+        self.failed_now += 1;
+        match self.stub.order {
+            Order::LastGood if self.asked_all => After::Wait,
+            Order::LastGood => {
+                self.asked_all = true;
+                After::AskAll
+            }
+            Order::Current => {
+                memory.leave(self.query.client, server.into(), self.servers);
+                After::Turn
+            }
+            Order::OneByOne | Order::All | Order::ThenAll => After::Turn,
+        }
+    }
+
+    /// Nobody answered in this turn.
+    pub fn note_silence(&self, memory: &mut Memory) {
+        if self.stub.order != Order::Current {
+            return;
+        }
+        if self.stub.downgrade > 0 {
+            memory.note_silence(self.query.client, self.begin, self.stub.downgrade);
+        }
+        memory.leave(self.query.client, self.begin, self.servers);
+    }
+
+    /// A server gave the answer that the client takes.
+    pub fn note_answer(&self, server: u8, rcode: u16, memory: &mut Memory) {
+        let (client, server) = (self.query.client, usize::from(server));
+        match self.stub.order {
+            Order::LastGood => memory.stay(client, server),
+            Order::Current if self.is_without_edns && is_usable(rcode) => memory.note_lack_of_edns(client, server),
+            Order::Current if self.stub.downgrade > 0 => memory.note_answer(client, server),
+            _ => {}
+        }
+    }
+
     /// What the client does, now that an attempt has ended so.
-    pub fn reaction(&self, attempt: Attempt, row: &Outcome) -> Reaction {
+    pub fn reaction(&self, attempt: Attempt, row: &Outcome, memory: &Memory) -> Reaction {
         let is_of_turn = attempt.number >= self.before;
+        // One socket for all servers has no errors of any of them.
+        let hears_errors = !matches!(self.stub.order, Order::All | Order::LastGood);
         let on_failure = match self.stub.turn(self.turn, self.servers) {
-            // One socket for all servers has no errors of any of them.
-            Some(turn) if turn.server.is_some() && is_of_turn && self.stub.order != Order::All => Reaction::Next,
+            Some(turn) if turn.server.is_some() && is_of_turn && hears_errors => Reaction::Next,
             _ => Reaction::Ignore,
         };
         match row.status {
             Status::Answered | Status::Late if is_of_turn || self.hears(attempt) => {
                 let rcode = row.rcode.unwrap_or(0);
-                let is_about_edns = rcode == FORMERR && self.has_edns();
-                let reaction =
-                    if is_about_edns { self.stub.reaction_with_edns(rcode) } else { self.stub.reaction(rcode) };
+                let reaction = match self.stub.reaction_with_edns(rcode) {
+                    Reaction::WithoutEdns if !self.has_edns(attempt.server, memory) => self.stub.reaction(rcode),
+                    reaction => reaction,
+                };
                 match reaction {
-                    Reaction::Next => on_failure,
+                    Reaction::Next if self.stub.order != Order::LastGood => on_failure,
                     reaction => reaction,
                 }
             }
@@ -108,21 +245,29 @@ impl Lookup {
         }
     }
 
-    /// Whether the client takes an answer to an earlier attempt: one that takes new ports after a failure has closed those before.
+    /// Whether the client takes an answer to an earlier attempt: one that takes new ports has closed those before.
     pub fn hears(&self, attempt: Attempt) -> bool {
-        let is_open = || attempt.port == self.stub.port(attempt.server, attempt.number, self.failures);
-        self.stub.late && (self.stub.ports != Ports::UntilFailure || is_open())
+        let closes = matches!(self.stub.ports, Ports::UntilFailure | Ports::ByChange);
+        let port = self.stub.port(attempt.server, attempt.number, self.failures, self.changes);
+        self.stub.late && (!closes || attempt.port == port)
     }
 
-    /// Whether its attempts have EDNS.
-    pub fn has_edns(&self) -> bool {
-        Message::new(&self.query.wire).is_some_and(|query| query.opt_offset().is_some())
+    /// Whether an attempt at this server has EDNS.
+    pub fn has_edns(&self, server: u8, memory: &Memory) -> bool {
+        let is_full = memory.level(self.query.client, server.into()) == Level::Full;
+        is_full && Message::new(&self.query.wire).is_some_and(|query| query.opt_offset().is_some())
     }
 
     /// Leaves EDNS out of further attempts; `None` if there is none in the query.
     pub fn drop_edns(&mut self) -> Option<()> {
-        self.query.wire = Message::new(&self.query.wire)?.without_edns()?.into();
+        self.query.wire = without_edns(&self.query)?.into();
+        self.is_without_edns = true;
         Some(())
+    }
+
+    /// Whether it leaves EDNS out after a failure with this code, and does not ask once more with it.
+    pub fn is_to_drop_edns(&mut self, rcode: u16) -> bool {
+        !self.stub.insists(rcode) || std::mem::replace(&mut self.has_insisted, true)
     }
 
     /// Keeps what the lookup ends as, if nothing better comes.
@@ -146,4 +291,9 @@ impl Lookup {
     pub fn row(&self, row: Outcome) -> Outcome {
         Outcome { intended: self.query.due, submitted: self.submitted, attempts: self.attempts, attempt: None, ..row }
     }
+}
+
+/// The message of a query without its OPT record; `None` if it has none.
+fn without_edns(query: &Query) -> Option<Vec<u8>> {
+    Message::new(&query.wire)?.without_edns()
 }

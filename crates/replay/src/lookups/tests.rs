@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::test::query;
-use ldplayer_core::Expected;
 use ldplayer_core::client::FORMERR;
 use ldplayer_core::message::QueryParts;
+use ldplayer_core::{Expected, Transport};
 use proptest::prelude::*;
 
 const MS: i64 = 1_000_000;
@@ -207,6 +207,79 @@ fn after_formerr_ares_leaves_edns_out_and_glibc_gives_up() {
     let mut glibc = with_edns("glibc", 2);
     glibc.answer(0, MS, FORMERR);
     assert_eq!(glibc.row(), Some((Status::Answered, Some(1), 1, Some(1), true)));
+}
+
+/// The same client looks up something else, and these were asked: server and milliseconds.
+fn asked_next(sim: &mut Sim, at: i64, servers: usize) -> String {
+    sim.sent.clear();
+    sim.lookups.handle_query(RunTime(at), query(8, at), servers);
+    sim.send(at);
+    sim.asked()
+}
+
+#[test]
+fn resolved_stays_with_the_server_that_answers() {
+    let mut resolved = Sim::new("systemd-resolved", 2);
+    resolved.run_until(5 * S);
+    resolved.answer(1, 5_001 * MS, 0);
+    assert_eq!((resolved.asked(), resolved.row().unwrap().2), ("0@0 1@5000".to_owned(), 2));
+    assert_eq!(asked_next(&mut resolved, 6 * S, 2), "1@6000");
+    resolved.answer(0, 6_001 * MS, 5);
+    assert_eq!(resolved.asked(), "1@6000 0@6001", "refused");
+    resolved.answer(1, 6_002 * MS, 5);
+    resolved.lookups.outcomes().clear();
+    assert_eq!(asked_next(&mut resolved, 7 * S, 2), "0@7000");
+}
+
+#[test]
+fn resolved_asks_again_then_without_edns_then_another_server_and_remembers() {
+    let mut resolved = with_edns("systemd-resolved", 2);
+    (0..3).for_each(|number| resolved.answer(number, (number as i64 + 1) * MS, 2));
+    assert_eq!(resolved.asked(), "0@0 0@1 0@2 1@3");
+    resolved.answer(3, 4 * MS, 2);
+    assert_eq!(resolved.row(), Some((Status::Answered, Some(2), 4, Some(4), true)), "both fail");
+    let mut lacks = with_edns("systemd-resolved", 1);
+    lacks.answer(0, MS, FORMERR);
+    lacks.answer(1, 2 * MS, 0);
+    assert_eq!((lacks.asked(), lacks.row().unwrap().1), ("0@0 0@1".to_owned(), Some(0)));
+    let client = query(7, 0).client;
+    assert_eq!(lacks.lookups.memory.level(client, 0), memory::Level::WithoutEdns);
+}
+
+#[test]
+fn a_server_that_stays_silent_is_asked_over_tcp_by_resolved() {
+    let mut resolved = Sim::new("systemd-resolved", 1);
+    let mut over_tcp = Vec::new();
+    while let Some(at) = resolved.lookups.poll_timeout().filter(|at| at.0 < 60 * S) {
+        resolved.lookups.handle_timeout(at);
+        over_tcp.extend(resolved.lookups.asks.iter().map(|ask| (at.0 / S, ask.query.transport == Transport::Tcp)));
+        resolved.send(at.0);
+    }
+    let expected = [5, 10, 15, 20, 25].map(|at| (at, false));
+    assert_eq!(over_tcp[..5], expected);
+    assert_eq!(over_tcp[5..8], [(30, true), (40, true), (50, true)]);
+}
+
+#[test]
+fn dnsmasq_asks_all_servers_first_and_then_the_one_that_answered() {
+    let mut dnsmasq = Sim::new("dnsmasq", 2);
+    assert_eq!(dnsmasq.asked(), "0@0 1@0");
+    dnsmasq.answer(1, MS, 0);
+    assert_eq!(dnsmasq.row(), Some((Status::Answered, Some(0), 2, Some(1), false)));
+    assert_eq!(asked_next(&mut dnsmasq, S, 2), "1@1000");
+    dnsmasq.answer(0, 1_001 * MS, 2);
+    assert_eq!(dnsmasq.asked(), "1@1000 0@1001 1@1001", "all of them, at once");
+    dnsmasq.answer(1, 1_002 * MS, 2);
+    assert_eq!(dnsmasq.lookups.open(), 1);
+    dnsmasq.answer(2, 1_002 * MS, 2);
+    let rows = dnsmasq.lookups.outcomes().drain(..).filter(|row| row.attempt.is_none()).count();
+    assert_eq!((rows, asked_next(&mut dnsmasq, 2 * S, 2)), (1, "1@2000".to_owned()));
+    dnsmasq.run_until(7 * S);
+    assert_eq!(dnsmasq.asked(), "1@2000 0@7000 1@7000", "asked again, it asks all");
+    dnsmasq.answer(1, 7_001 * MS, 2);
+    assert_eq!(dnsmasq.lookups.open(), 1, "the other may answer");
+    dnsmasq.answer(2, 7_002 * MS, 0);
+    assert_eq!(dnsmasq.lookups.open(), 0);
 }
 
 #[test]
