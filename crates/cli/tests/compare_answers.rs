@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ldplayer_emulate::stock::{Kind, Process, Zone};
+use ldplayer_trace::{Format, Input, OpenOptions, create, open};
 use serde_json::Value;
 
 use common::{certificate, free_address};
@@ -61,14 +62,56 @@ fn bind(folder: &Path, others: &[usize]) -> (SocketAddr, SocketAddr, Process) {
     let (plain, tls) = (free_address(), free_address());
     let (key, pem) = (certificate("server.key"), certificate("server.pem"));
     let head = format!(
-        "tls t {{ key-file \"{key}\"; cert-file \"{pem}\"; }};\noptions {{\n  listen-on port {} tls t {{ {}; }};",
+        "tls t {{ key-file \"{key}\"; cert-file \"{pem}\"; }};\noptions {{\n  listen-on port {} tls t {{ {}; }};\n  server-id \"bind-{}\";",
         tls.port(),
-        tls.ip()
+        tls.ip(),
+        others.len()
     );
     let options = Kind::BIND.head(Path::new("."), &[plain]).unwrap().replacen("options {", &head, 1);
     let zones = vec![Zone::new("example.", file)];
     let zone = format!("zone \"example.\" {{ type primary; file \"{}\"; }};\n", zones[0].file.display());
     (plain, tls, Kind::BIND.configured(options + &zone, zones).start(&[plain]).unwrap())
+}
+
+/// The same trace, whose queries ask for the identifier of the server that answers.
+fn asking_for_identifiers(folder: &Path) -> PathBuf {
+    let mut source = open(&[Input::File(trace(folder))], &OpenOptions::default()).unwrap();
+    let mut rows = Vec::new();
+    while source.read(&mut rows).unwrap() {}
+    for row in &mut rows {
+        let mut wire = row.query.as_ref().unwrap().to_vec();
+        assert_eq!(wire[10..12], [0, 0]);
+        wire[11] = 1;
+        wire.extend_from_slice(&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0]);
+        row.query = Some(wire.into());
+    }
+    let path = folder.join("nsid.parquet");
+    let mut sink = create(&path, Format::Parquet, true).unwrap();
+    sink.write(&mut rows).unwrap();
+    sink.finish().unwrap();
+    path
+}
+
+#[test]
+fn responses_tell_which_of_two_servers_sent_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, _, _process) = bind(folder.path(), &[]);
+    let (other, _, _other_process) = bind(folder.path(), &[7]);
+    let servers = [one, other].map(|address| address.to_string());
+    let trace = asking_for_identifiers(folder.path());
+    let run = folder.path().join("run");
+    let both = ["--server", &servers[1], "--keep-responses"];
+    let (output, json) = replay(&trace, one, &run, &both);
+    let told = json["summary"]["nsid"].as_array().unwrap_or_else(|| panic!("{output:?}"));
+    let mut names: Vec<_> = told.iter().map(|server| server["nsid"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["bind-0", "bind-1"]);
+    let of = |key: &str| told.iter().map(|server| server[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((of("queries"), of("failing")), (QUERIES as u64, 0), "{told:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("(NSID)"), "{output:?}");
+    assert!(std::fs::read_to_string(run.join("report.html")).unwrap().contains("<th>bind-1</th>"));
+    let (_, plain) = replay(&self::trace(folder.path()), one, &run, &["--keep-responses"]);
+    assert!(plain["summary"]["nsid"].is_null(), "nobody asked");
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub const OPT: u16 = 41;
 /// Code of the EDNS option edns-tcp-keepalive (RFC 7828 §3.1).
 const KEEPALIVE: u16 = 11;
 /// Code of the EDNS option for extended errors (RFC 8914 §2).
+const NSID: u16 = 3;
 const EXTENDED_ERROR: u16 = 15;
 /// Class IN (RFC 1035 §3.2.4).
 pub const CLASS_IN: u16 = 1;
@@ -194,6 +195,11 @@ impl<'a> Message<'a> {
     pub fn extended_error(&self) -> Option<(u16, &'a [u8])> {
         let value = self.option(EXTENDED_ERROR)?;
         Some((word_at(value, 0)?, &value[2..]))
+    }
+
+    /// The identifier of the server that sent this response, where it says it (NSID, RFC 5001 §2.3).
+    pub fn nsid(&self) -> Option<&'a [u8]> {
+        self.option(NSID).filter(|value| !value.is_empty())
     }
 
     /// The value of the first EDNS option with this code (RFC 6891 §6.1.2).

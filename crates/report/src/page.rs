@@ -113,6 +113,7 @@ fn render(report: &RunReport, data: &str, about: &str) -> Result<String, minijin
         names => Value::from(Serde(names::section(summary.names.as_ref()))),
         lookups => Value::from(Serde(tables::lookups(summary))),
         errors => Value::from(Serde(tables::extended_errors(summary))),
+        servers => Value::from(Serde(tables::servers(summary))),
         timed => report.limits.timing.is_some(),
         timing => Value::from(Serde(tables::timing(report))),
         latency => Value::from(Serde(tables::latency(report))),

@@ -6,8 +6,8 @@ use ldplayer_core::printable::Printable;
 
 use ldplayer_results::numbers::{counted, counts, counts_in_words, fixed, grouped, in_bytes, queries};
 use ldplayer_results::{
-    AgentShare, AnswersCompared, Check, Fidelity, Good, LinkUse, Lookups, RunReport, SideUsage, Spread, Tail, Warning,
-    words,
+    AgentShare, AnswersCompared, Check, Fidelity, Good, LinkUse, Lookups, RunReport, ServerAnswers, SideUsage, Spread,
+    Tail, Warning, words,
 };
 
 /// What is known of a run, as text.
@@ -41,6 +41,9 @@ impl fmt::Display for RunText<'_> {
         })?;
         if !summary.ede.is_empty() {
             writeln!(f, "errors     {} (EDE)", counts(&summary.ede))?;
+        }
+        if !summary.nsid.is_empty() {
+            writeln!(f, "servers    {} (NSID)", ServersLine(&summary.nsid))?;
         }
         summary.answers_compared.iter().try_for_each(|answers| AnswersText(answers).fmt(f))?;
         writeln!(
@@ -86,6 +89,23 @@ impl fmt::Display for LookupsLine<'_> {
             write!(f, " after {}", counts(retries_by_reason))?;
         }
         write!(f, ", {} at another server", grouped(*failovers))
+    }
+}
+
+/// Kept responses by the server that sent them.
+struct ServersLine<'a>(&'a [ServerAnswers]);
+
+/// Servers named in the line.
+const SERVERS: usize = 8;
+
+impl fmt::Display for ServersLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, server) in self.0.iter().take(SERVERS).enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{} {}", server.name(), grouped(server.latency_ms.queries))?;
+        }
+        let more = self.0.len().saturating_sub(SERVERS);
+        if more > 0 { write!(f, ", and {more} more") } else { Ok(()) }
     }
 }
 

@@ -69,6 +69,7 @@ mod limits;
 mod missing;
 mod model;
 mod names;
+mod nsid;
 pub mod numbers;
 mod open;
 mod parquet_file;
@@ -95,11 +96,12 @@ pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Re
 pub use limits::{TimingLimits, VerdictLimits};
 pub use model::{
     AgentShare, AnswersCompared, AskedAgain, Check, Clients, Connections, CpuWait, Fidelity, Good, Latency, LinkUse,
-    Lookups, Names, Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport, ServerVerdict, SideUsage,
-    SocketsAtPeak, Spread, StandOut, State, Summary, Tail, Telemetry, Threshold, Timing, Top, TraceFile, Verdict,
-    Waited,
+    Lookups, Names, Queries, Rate, RateError, Recorded, ReplayLoad, Responses, RunReport, ServerAnswers, ServerVerdict,
+    SideUsage, SocketsAtPeak, Spread, StandOut, State, Summary, Tail, Telemetry, Threshold, Timing, Top, TraceFile,
+    Verdict, Waited,
 };
 pub use names::join_names;
+pub use nsid::NsidCounts;
 pub use open::{Evaluated, evaluate, read_document};
 pub use questions::{Question, Questions};
 pub use recorder::Recorder;

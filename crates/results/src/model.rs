@@ -3,6 +3,7 @@
 mod agents;
 mod answers;
 mod names;
+mod nsid;
 mod telemetry;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::warning::Warning;
 pub use self::agents::AgentShare;
 pub use self::answers::{AnswersCompared, AskedAgain};
 pub use self::names::{Names, StandOut, Threshold, Top, TraceFile};
+pub use self::nsid::ServerAnswers;
 pub use self::telemetry::{CpuWait, ReplayLoad, SideUsage, SocketsAtPeak, Telemetry, Waited};
 
 /// How far a run got.
@@ -174,6 +176,9 @@ pub struct Summary {
     /// Answers with an extended error, by its name (RFC 8914).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub ede: BTreeMap<String, u64>,
+    /// Kept responses by the server that sent them, the one with most first (NSID, RFC 5001).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nsid: Vec<ServerAnswers>,
     /// Octets that came back.
     pub responses: Responses,
     /// Connections.

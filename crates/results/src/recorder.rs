@@ -192,6 +192,7 @@ impl RunEnd {
         report.summary.queries.add_unlisted(self.strays_unlisted);
         report.summary.link.clone_from(&self.link);
         report.summary.responses.kept = self.responses_kept;
+        report.summary.nsid = self.nsid;
         report.summary.recorded = self.recorded;
         if let Some(compared) = &mut report.summary.answers_compared {
             compared.again = self.asked_again;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::{Environment, RunConfig};
 use crate::expect::Expectation;
 use crate::limits::VerdictLimits;
-use crate::model::{AgentShare, AskedAgain, Connections, LinkUse, Recorded, ReplayLoad, TraceFile};
+use crate::model::{AgentShare, AskedAgain, Connections, LinkUse, Recorded, ReplayLoad, ServerAnswers, TraceFile};
 use crate::questions::Questions;
 use crate::telemetry::TelemetrySample;
 use crate::warning::Warning;
@@ -49,6 +49,8 @@ pub struct RunEnd {
     pub link: Option<LinkUse>,
     /// Queries in `responses.parquet`; `None` where responses were not kept.
     pub responses_kept: Option<u64>,
+    /// The responses in it by the server that sent them.
+    pub nsid: Vec<ServerAnswers>,
     /// Answers that the trace has to the queries replayed; `None` where it has none.
     pub recorded: Option<Recorded>,
     /// What became of disagreeing answers when they were asked for again; `None` where nobody asked.

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ldplayer_core::text::counted;
 use ldplayer_core::{TraceTime, Transaction};
 use ldplayer_net::disk;
-use ldplayer_results::{Warning, WarningCode};
+use ldplayer_results::{NsidCounts, Warning, WarningCode};
 use ldplayer_trace::{Sink, TraceError, create_numbered, open_numbered};
 
 /// Queued batches of transactions; workers block when it is full.
@@ -31,6 +31,8 @@ pub struct Responses {
 pub struct WrittenResponses {
     /// Queries in the file.
     pub written: u64,
+    /// Their responses by the server that sent them.
+    pub nsid: NsidCounts,
     /// Queries missing in it, because the disk is full or writing failed …
     pub lost: u64,
     /// … and the reason.
@@ -161,6 +163,7 @@ impl Writer {
         let mut first: Vec<Transaction> = self.held.drain(..count).collect();
         let octets: usize = first.iter().map(Transaction::message_octets).sum();
         self.octets = self.octets.saturating_sub(octets);
+        first.iter().for_each(|transaction| self.kept.nsid.add(transaction));
         let started = self.started;
         first.iter_mut().for_each(|transaction| transaction.time = started + transaction.time.0);
         let count = first.len() as u64;
@@ -181,6 +184,7 @@ impl Writer {
     /// Stops keeping responses; the file is removed to free space for rows.
     fn fail(&mut self, error: &TraceError, more: u64) {
         self.sink = None;
+        self.kept.nsid = NsidCounts::default();
         self.kept.lost += std::mem::take(&mut self.kept.written) + more;
         self.kept.why = Some(error.to_string());
     }

@@ -148,6 +148,7 @@ impl Whole {
         let kept = join(&files, queries, &output.join(RESPONSES));
         end.warnings.extend(kept.warning());
         end.responses_kept = Some(kept.written);
+        end.nsid = kept.nsid.servers();
     }
 
     /// Repeats queries with unexpected answers in the rows of these directories from this host, unless the run was

@@ -6,7 +6,7 @@ use super::{Line, share};
 use ldplayer_results::needed;
 use ldplayer_results::numbers::{fixed, grouped};
 use ldplayer_results::words;
-use ldplayer_results::{Connections, RunReport, Spread, Summary, Tail};
+use ldplayer_results::{Connections, RunReport, ServerAnswers, Spread, Summary, Tail};
 
 /// What became of the queries of the trace.
 pub fn accounts(report: &RunReport) -> Vec<Line> {
@@ -51,6 +51,17 @@ pub fn extended_errors(summary: &Summary) -> Vec<Line> {
         .into_iter()
         .map(|(name, n)| Line::new(name, vec![grouped(n), share(n, Some(summary.queries.answered))]))
         .collect()
+}
+
+/// Kept responses by the server that sent them.
+pub fn servers(summary: &Summary) -> Vec<Line> {
+    let line = |server: &ServerAnswers| {
+        let tail = &server.latency_ms;
+        let ms = |figure: Option<f64>| figure.map_or_else(String::new, |ms| fixed(ms, 3));
+        let counts = [grouped(tail.queries), share(tail.queries, summary.responses.kept), grouped(server.failing)];
+        Line::new(server.name(), [&counts[..], &[tail.p50, tail.p99, tail.max].map(ms)].concat())
+    };
+    summary.nsid.iter().map(line).collect()
 }
 
 /// What users saw of clients that react.
