@@ -15,7 +15,7 @@ pub(crate) mod read;
 mod resources;
 mod sampled;
 mod slices;
-mod spread;
+pub(crate) mod spread;
 mod timeline;
 mod usage;
 

@@ -4,6 +4,8 @@ mod advice;
 mod bottleneck;
 mod host;
 mod server;
+#[cfg(test)]
+mod simulation;
 mod timing;
 
 pub use advice::of_failure as remedy_of_failure;
