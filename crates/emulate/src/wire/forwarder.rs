@@ -20,6 +20,9 @@ const RELEASE: usize = 256;
 const PACKET: usize = 65_535;
 /// Maximum sleep when nothing is due, in nanoseconds.
 const IDLE: i64 = 1_000_000_000;
+/// How long a spinning wire keeps its core from others, in nanoseconds. Without it servers in a testbed of two cores waited for 2 to 4 % of the
+/// time, and answers over TCP took a quarter longer.
+const YIELD_EVERY: i64 = 20_000;
 /// The poll token of the waker.
 const WAKER: u64 = u64::MAX;
 
@@ -30,6 +33,8 @@ pub struct Forwarder {
     devices: Devices,
     buffer: Box<[u8]>,
     pace: Pace,
+    /// When it last let others have its core.
+    yielded_at: i64,
 }
 
 #[derive(Debug)]
@@ -60,7 +65,13 @@ impl Forwarder {
     /// unknown hosts are ignored.
     pub fn new(wire: Wire, mut tuns: Vec<Vec<Tun>>, precision: Precision, tap: Option<Tap>) -> Self {
         tuns.truncate(wire.hosts());
-        Self { wire, devices: Devices { tuns, tap }, buffer: vec![0; PACKET].into(), pace: Pace::of_traffic(precision) }
+        Self {
+            wire,
+            devices: Devices { tuns, tap },
+            buffer: vec![0; PACKET].into(),
+            pace: Pace::of_traffic(precision),
+            yielded_at: 0,
+        }
     }
 
     /// Moves packets once around. `clock` gives monotonic nanoseconds. Returns whether anything moved.
@@ -178,7 +189,10 @@ impl Forwarder {
         let now = clock::monotonic_ns();
         let due = self.wire.poll_timeout().map_or(now + IDLE, |due| due.min(now + IDLE));
         let Wait::Sleep(ns) = self.pace.wait(now, due) else {
-            std::hint::spin_loop();
+            if now - self.yielded_at >= YIELD_EVERY {
+                thread::yield_now();
+                self.yielded_at = now;
+            }
             return Ok(());
         };
         let (mut ready, mut is_woken) = (0, false);
