@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use lan::{Asked, Lan, signal, times, wait_for_queries};
 use ldplayer_emulate::stock::Process;
+use ldplayer_trace::{Format, Input, OpenOptions, create, open};
 use serde_json::Value;
 
 const AGENTS: usize = 4;
@@ -215,6 +216,41 @@ fn an_agent_that_is_cut_off_is_lost_and_its_clients_go_on_elsewhere() {
     assert_accounted(&report, &said);
     assert_eq!(count(&report, "trace"), QUERIES as u64, "{said}");
     assert!(report["agents"].as_array().unwrap().iter().any(|agent| agent["took_over_from"] == "a0"), "{said}");
+}
+
+/// The trace with a response to each query, a millisecond after it.
+fn with_responses(lan: &Lan) -> &'static str {
+    let mut source = open(&[Input::File(lan.file("trace.tsv"))], &OpenOptions::default()).unwrap();
+    let mut rows = Vec::new();
+    while source.read(&mut rows).unwrap() {}
+    for row in &mut rows {
+        let mut response = row.query.as_ref().unwrap().to_vec();
+        response[2] |= 0x80;
+        (row.response, row.response_delay) = (Some(response.into()), Some(1_000_000));
+    }
+    let mut sink = create(&lan.file("trace.parquet"), Format::Parquet, true).unwrap();
+    sink.write(&mut rows).unwrap();
+    sink.finish().unwrap();
+    "trace.parquet"
+}
+
+#[test]
+fn queries_that_wait_for_answers_of_a_killed_agent_are_sent_by_another_one() {
+    let lab = lab(1, 30.0);
+    let options = ["--on-agent-loss", "reassign", "--dependencies", "client"];
+    let replay = lab.lan.replay_of(with_responses(&lab.lan), lab.server, AGENTS, "run", &options);
+    wait_for_queries(&lab.asked, 500);
+    signal(lab.agents[2].id(), "KILL");
+    let (status, said) = replay.end();
+    assert_eq!(status, Some(1), "{said}");
+    let report = lab.lan.report("run");
+    assert_accounted(&report, &said);
+    assert_eq!((count(&report, "trace"), count(&report, "not_sent")), (QUERIES as u64, 0), "{said}");
+    let after = report["agents"].as_array().unwrap().iter().find(|agent| agent["took_over_from"] == "a2");
+    assert!(after.unwrap()["sent"].as_u64().unwrap() > 100, "{said}");
+    let waited = &report["summary"]["recorded"]["dependencies"]["last_answer"];
+    assert_eq!(waited.as_u64(), Some((QUERIES - CLIENTS) as u64), "all but the first of each client");
+    assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
 #[test]

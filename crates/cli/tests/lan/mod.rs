@@ -179,19 +179,14 @@ impl Lan {
 
     /// Starts a replay of the trace on agents, into a run directory.
     pub fn replay(&self, server: SocketAddr, agents: usize, run: &str, more: &[&str]) -> Replay {
+        self.replay_of("trace.tsv", server, agents, run, more)
+    }
+
+    /// The same of another trace.
+    pub fn replay_of(&self, trace: &str, server: SocketAddr, agents: usize, run: &str, more: &[&str]) -> Replay {
         let (server, agents, url) = (server.to_string(), agents.to_string(), self.url());
-        let mut command = self.controller(&[
-            "replay",
-            "trace.tsv",
-            "--server",
-            &server,
-            "--agents",
-            &agents,
-            "--nats",
-            &url,
-            "-o",
-            run,
-        ]);
+        let mut command =
+            self.controller(&["replay", trace, "--server", &server, "--agents", &agents, "--nats", &url, "-o", run]);
         command.args(OPTIONS).args(more);
         Replay::start(&mut command, &self.file(&format!("{run}.said")))
     }
