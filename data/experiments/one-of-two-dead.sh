@@ -1,7 +1,7 @@
 #!/bin/sh
 # Two NSD with the root zone, at 192.0.2.1 and 192.0.2.2; the first one stops after five seconds: it takes queries and says nothing.
 PATH=$PATH:/usr/sbin
-work=$(mktemp -d) && xz -dc data/root-2016100801.zone.xz >$work/root.zone || exit
+work=$(mktemp -d) && trap 'rm -rf $work' EXIT && trap 'exit' TERM INT && xz -dc data/root-2016100801.zone.xz >$work/root.zone || exit
 for ip in 192.0.2.1 192.0.2.2; do
   mkdir $work/$ip && cat >$work/$ip.conf <<END
 server:
