@@ -8,6 +8,10 @@ from pathlib import Path
 import duckdb
 
 
+# Cores that other programs may use on a machine that is called quiet.
+NO_NEIGHBOUR = 0.05
+
+
 class Run:
     """A run directory, or one attempt at a cell of an experiment."""
 
@@ -38,6 +42,17 @@ class Run:
     def failed_checks(self):
         return [check["name"] for check in self.json["verdict"]["checks"] if not check["ok"]]
 
+    def is_good(self, percentile):
+        """Whether the host cannot have changed a percentile of latency from sent, as `p50`; of one without a mark, whether the replay was faithful."""
+        good = (self.get("latency_ms.from_sent.good") or {}).get(percentile)
+        return self.is_faithful if good is None else good
+
+    @property
+    def only_waited(self):
+        """Whether the replay was faithful but for cores that a side waited for, which none of another program had: that takes no processor time."""
+        alone = (self.get("cpu_wait.others_cores") or 0) < NO_NEIGHBOUR
+        return self.is_faithful or (alone and set(self.failed_checks) <= {"server_wait", "client_wait"})
+
     def rows(self, sql):
         """What a query says of the rows: `{rows}` in it stands for them. A list of tuples."""
         files = str(self.directory / "queries" / "*.parquet").replace("'", "''")
@@ -67,6 +82,10 @@ class Cell:
     def faithful(self):
         """The runs whose replay was faithful, or all of a run without times, which nothing is late in."""
         return [run for run in self.runs if run.is_faithful]
+
+    def good(self, percentile):
+        """The runs of which a percentile of latency counts."""
+        return [run for run in self.runs if run.is_good(percentile)]
 
     def values(self, path, faithful=True):
         """A figure of each run that counts."""
