@@ -221,7 +221,9 @@ fn a_run_whose_interface_goes_down_comes_to_its_end() {
 }
 
 fn a_server_that_is_down_refuses() {
-    let closed = UdpSocket::bind(any_port()).unwrap().local_addr().unwrap();
+    // Below those that the kernel gives to clients, which would take one that was just closed.
+    let mut free = (20_000..30_000).filter_map(|port| UdpSocket::bind(("127.0.0.1", port)).ok());
+    let closed = free.next().unwrap().local_addr().unwrap();
     for sources in all_sources() {
         let settings = Settings { sources, ..settings(closed) };
         let rows = replay(&settings, queries(300, 1_000_000), &Monitor::new(settings.workers));
