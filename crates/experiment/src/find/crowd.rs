@@ -8,6 +8,9 @@ use ldplayer_results::Summary;
 const AT_LIMIT: f64 = 0.9;
 /// The share of its cores below which a server idles: its quota cannot have held it up.
 const IDLES: f64 = 0.5;
+/// The share of its cores that a server at least used or waited for, where waiting can have limited it: one that wanted less had nothing to do for
+/// nine tenths of the time.
+const WANTED: f64 = 0.1;
 /// The share of the time for which a server that is not held up waits for a core at most.
 const WAITS: f64 = 0.01;
 
@@ -67,7 +70,7 @@ impl ServerUse {
         let used =
             format!("the server used {:.2} of {cores} {}", self.cores, if cores > 1.0 { "cores" } else { "core" });
         Some(match self.lost {
-            0 if !is_quota && self.waited > WAITS => {
+            0 if !is_quota && self.waited > WAITS && self.cores + self.waited >= WANTED * cores => {
                 Limit::Machine(format!("{used} and waited for one for {:.1} % of the time", self.waited * 100.0))
             }
             0 if is_quota && self.cores > IDLES * cores => {
@@ -98,6 +101,15 @@ mod tests {
         let of_two = ServerUse { cores: 0.95, waited: 0.05, lost: 0 }.limit(Allowed { cores: 2.0, is_quota: false });
         assert!(matches!(of_two, Some(Limit::Machine(_))));
         assert_eq!(ServerUse::of(&Summary::default()), None);
+    }
+
+    /// A server that held 40 connections was called crowded, although it neither ran nor waited for 94 % of the time.
+    #[test]
+    fn a_server_that_wants_next_to_no_core_is_not_limited_by_waiting_for_one() {
+        let Some(Limit::Other(why)) = told(0.04, 0.02, 0, false) else { panic!() };
+        assert!(why.contains("its processors were not the limit"), "{why}");
+        assert!(matches!(told(0.31, 0.02, 0, false), Some(Limit::Machine(_))));
+        assert!(matches!(told(0.04, 0.3, 0, false), Some(Limit::Machine(_))), "it wanted more than it got");
     }
 
     /// A server that held 40 connections and idled was called crowded for the last of three trials at 41, beside which something else ran.
