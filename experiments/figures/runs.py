@@ -50,7 +50,8 @@ class Run:
     @property
     def only_waited(self):
         """Whether the replay was faithful but for cores that a side waited for, which none of another program had: that takes no processor time."""
-        alone = (self.get("cpu_wait.others_cores") or 0) < NO_NEIGHBOUR
+        others = self.get("cpu_wait.others_cores")
+        alone = others is not None and others < NO_NEIGHBOUR
         return self.is_faithful or (alone and set(self.failed_checks) <= {"server_wait", "client_wait"})
 
     def rows(self, sql):
