@@ -98,8 +98,8 @@ pub enum Order {
     /// The one that the client stays with from lookup to lookup: it goes over to the next one when that is silent, and for a failure to as
     /// many as it has.
     Current,
-    /// The one that answered first when all were asked: in the first lookup of a client, after [`TEST_LOOKUPS`] or [`TEST_NS`], and whenever
-    /// a lookup asks again or has failed.
+    /// The one whose answer the client took last. It asks all servers in its first lookup, after [`TEST_LOOKUPS`] or [`TEST_NS`], when it
+    /// asks again, and after a failure.
     LastGood,
 }
 

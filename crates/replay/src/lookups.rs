@@ -191,16 +191,10 @@ impl Lookups {
             return;
         };
         match lookup.reaction(attempt, &row, &self.memory) {
-            Reaction::Accept => {
-                lookup.note_answer(attempt.server, row.rcode.unwrap_or(0), &mut self.memory);
-                self.accept(attempt.lookup, row, found);
-            }
+            Reaction::Accept => self.accept(attempt, row, found),
             Reaction::Ignore => lookup.note_failure(row, found),
             Reaction::Next if lookup.has_failed_everywhere() => match row.rcode {
-                Some(rcode) => {
-                    lookup.note_answer(attempt.server, rcode, &mut self.memory);
-                    self.accept(attempt.lookup, row, found);
-                }
+                Some(_) => self.accept(attempt, row, found),
                 None => {
                     lookup.note_failure(row, found);
                     self.give_up(attempt.lookup, None);
@@ -229,7 +223,7 @@ impl Lookups {
         }
     }
 
-    /// Goes on after a failure of an attempt: in a new turn, or in this one where all servers are asked, or others without a pause.
+    /// Goes on after a failure of an attempt: with the next turn, by asking all servers in this one, or by waiting for those already asked.
     fn go_on(&mut self, now: RunTime, attempt: Attempt) {
         let Some(lookup) = self.open.get_mut(attempt.lookup) else { return };
         match lookup.after_failure(attempt.server, &mut self.memory) {
@@ -243,9 +237,10 @@ impl Lookups {
     }
 
     /// Ends a lookup with the answer of an attempt. One that is of no use to whoever asked was the client's last all the same.
-    fn accept(&mut self, slot: Slot, row: Outcome, found: Option<Fingerprint>) {
-        let Some(lookup) = self.open.remove(slot) else { return };
+    fn accept(&mut self, attempt: Attempt, row: Outcome, found: Option<Fingerprint>) {
+        let Some(lookup) = self.open.remove(attempt.lookup) else { return };
         let gave_up = !is_usable(row.rcode.unwrap_or(0));
+        lookup.note_answer(attempt.server, !gave_up, &mut self.memory);
         let row = lookup.row(Outcome { status: Status::Answered, gave_up, ..row });
         self.finish(lookup.judged(row, found, &self.ignore));
     }

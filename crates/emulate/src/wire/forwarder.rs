@@ -21,7 +21,7 @@ const PACKET: usize = 65_535;
 /// Maximum sleep when nothing is due, in nanoseconds.
 const IDLE: i64 = 1_000_000_000;
 /// How long a spinning wire keeps its core from others, in nanoseconds. Without it servers in a testbed of two cores waited for 2 to 4 % of the
-/// time, and answers over TCP took a quarter longer.
+/// time, and answers over TCP took a third longer.
 const YIELD_EVERY: i64 = 20_000;
 /// The poll token of the waker.
 const WAKER: u64 = u64::MAX;

@@ -1,6 +1,6 @@
 //! A lookup: whom it asks next, and what it makes of what it hears.
 
-use ldplayer_core::client::{Order, Ports, Reaction, Stub, Turn, is_usable};
+use ldplayer_core::client::{Order, Ports, Reaction, Stub, Turn};
 use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Status, Transport};
 
 use super::Ask;
@@ -13,7 +13,7 @@ pub struct Lookup {
     pub query: Query,
     pub stub: Stub,
     pub serial: u32,
-    /// The number of servers of its client, and the one that it began with.
+    /// The number of servers of its client, and the one that its list begins with in this turn.
     pub servers: usize,
     pub begin: usize,
     pub turn: usize,
@@ -164,8 +164,8 @@ impl Lookup {
         }
     }
 
-    /// Whether nothing is left to be asked after one more failure: a client that stays with a server asks each of its servers once, and of
-    /// those asked at once all have failed.
+    /// Whether one more failure is the last: `current` has then tried as many servers as it has, and of `last-good` all servers that were
+    /// asked at once have failed.
     pub const fn has_failed_everywhere(&self) -> bool {
         match self.stub.order {
             Order::Current => self.picked >= self.servers,
@@ -208,11 +208,11 @@ impl Lookup {
     }
 
     /// A server gave the answer that the client takes.
-    pub fn note_answer(&self, server: u8, rcode: u16, memory: &mut Memory) {
+    pub fn note_answer(&self, server: u8, is_usable: bool, memory: &mut Memory) {
         let (client, server) = (self.query.client, usize::from(server));
         match self.stub.order {
             Order::LastGood => memory.stay(client, server),
-            Order::Current if self.is_without_edns && is_usable(rcode) => memory.note_lack_of_edns(client, server),
+            Order::Current if self.is_without_edns && is_usable => memory.note_lack_of_edns(client, server),
             Order::Current if self.stub.downgrade > 0 => memory.note_answer(client, server),
             _ => {}
         }
