@@ -59,9 +59,11 @@ import json, sys
 run = json.load(open(sys.argv[2]))
 summary, wait = run["summary"], run["summary"]["cpu_wait"]
 tail, side = summary["latency_ms"]["from_sent"], lambda name: (wait[name] or {}).get("share", 0)
+server = summary["telemetry"]["server"]
+beyond_10_us = max(server["cpu_wait_s"] - 10e-6 * server["cpu_runs"], 0) / (server["to_s"] - server["from_s"])
 failed = ",".join(check["name"] for check in run["verdict"]["checks"] if not check["ok"])
 print(sys.argv[1], run["verdict"]["replay"], side("server"), side("client"), wait["others_cores"], tail["p50"], tail["p90"], tail["p99"],
-      tail["p999"], summary["timing"]["error_us"]["p99"], failed or "-", sep="\t")
+      tail["p999"], summary["timing"]["error_us"]["p99"], failed or "-", server["cpu_wake_us"] or 0, beyond_10_us, sep="\t")
 PY
 }
 
@@ -89,6 +91,10 @@ for situation in ("alone", "neighbour"):
     wait, p50, p99 = ([float(row[at]) for row in those] for at in (2, 5, 7))
     print(f"| {situation} | {len(those)} | {count('faithful')} | {count('harmless')} | {count('disturbed')} "
           f"| {median(wait):.2%} [{min(wait):.2%}–{max(wait):.2%}] | {median(p50):.3f} ms | {median(p99):.3f} ms [{min(p99):.3f}–{max(p99):.3f}] |")
+print("\n| situation | waking up mostly took, median [min–max] | runs beyond 0.5 % with 10 µs as its price |\n|---|---|---|")
+for situation in ("alone", "neighbour"):
+    wake, fixed = ([float(row[at]) for row in rows if row[0] == situation] for at in (11, 12))
+    print(f"| {situation} | {median(wake):.1f} µs [{min(wake):.1f}–{max(wake):.1f}] | {sum(share > 0.005 for share in fixed)} of {len(fixed)} |")
 print("\n| limit of the server's wait | runs alone beyond it | with a neighbour |\n|---|---|---|")
 for limit in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05):
     share = [sum(float(row[2]) > limit for row in rows if row[0] == which) for which in ("alone", "neighbour")]

@@ -92,5 +92,6 @@ pub mod tun;
 pub mod udp;
 pub mod usage;
 pub mod veth;
+pub mod wakeups;
 pub mod watched;
 pub mod wiring;

@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use crate::namespace;
 use crate::process;
 use crate::usage::{self, CoreWait, Cost, ProcessStat, Storage, Switches};
+use crate::wakeups::Thread;
 use crate::watched::Watched;
 
 /// Maximum number of threads whose context switches are read for a sample; with more threads the figure is missing, since reading one takes
@@ -121,6 +122,11 @@ impl Processes {
             wait: self.scheduled().wait.filter(|_| !self.too_many_threads),
             storage: self.storage(),
         })
+    }
+
+    /// The threads of the last sample.
+    pub fn threads(&self) -> Vec<Thread> {
+        self.seen.iter().flat_map(|(&pid, seen)| seen.threads.keys().map(move |&thread| (pid, thread))).collect()
     }
 
     /// Their proportional set size in bytes, which takes the kernel long to compute ([`usage::pss_bytes`]); `None` if it cannot be read for

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ldplayer_net::usage::{self, CoreWait};
+use ldplayer_net::wakeups::Thread;
 
 use crate::counts::Counts;
 use crate::table::ConnectionCounts;
@@ -92,6 +93,12 @@ impl Monitor {
     /// What the workers waited for cores so far; `None` where the kernel does not count it, or before they run.
     pub fn core_wait(&self) -> Option<CoreWait> {
         self.workers.iter().map(Gauge::core_wait).try_fold(CoreWait::default(), |sum, wait| Some(sum + wait?))
+    }
+
+    /// The threads of the workers that run.
+    pub fn threads(&self) -> Vec<Thread> {
+        let numbers = self.workers.iter().map(|gauge| gauge.thread.load(Ordering::Relaxed));
+        numbers.filter(|&thread| thread > 0).map(|thread| (std::process::id(), thread)).collect()
     }
 }
 

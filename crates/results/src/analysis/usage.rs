@@ -44,7 +44,8 @@ fn side(sampled: &Sampled, side: Side, load: Load) -> Option<SideUsage> {
     // What was not known for a part of the time is not known of it: less would be a wrong number.
     let covers = |series: &&Series| series.first().is_some_and(|&(at, _)| at <= first.max(load.from) + APART);
     let reaches = |series: &&Series| series.last().is_some_and(|&(at, _)| at >= last - APART);
-    let seconds = |figure| growth(Some(of(figure)).filter(covers).filter(reaches)?);
+    let known = |figure| Some(of(figure)).filter(covers).filter(reaches);
+    let seconds = |figure| growth(known(figure)?);
     let total = |figure| seconds(figure).map(|growth| growth.round() as u64);
     let length = (last - first) as f64 / NS_PER_S as f64;
     let cpu_s = seconds(Figure::CpuSeconds);
@@ -60,7 +61,9 @@ fn side(sampled: &Sampled, side: Side, load: Load) -> Option<SideUsage> {
         cores_peak: busiest(processor),
         machine_cores_mean: seconds(Figure::CpuBusySeconds).filter(|_| length > 0.0).map(|busy_s| busy_s / length),
         cpu_wait_s: seconds(Figure::CpuWaitSeconds),
+        cpu_wait_most_s: known(Figure::CpuWaitSeconds).and_then(steepest),
         cpu_runs: total(Figure::CpuRuns),
+        cpu_wake_us: median(of(Figure::CpuWakeSeconds)).map(|seconds| seconds * 1e6),
         rss_peak_bytes: highest(Figure::RssBytes),
         pss_peak_bytes: highest(Figure::PssBytes),
         processes_peak: highest(Figure::Processes),
@@ -93,6 +96,18 @@ fn side(sampled: &Sampled, side: Side, load: Load) -> Option<SideUsage> {
 fn busiest(processor: &Series) -> Option<f64> {
     let length = processor.last()?.0 - processor.first()?.0;
     rates(processor, length.min(NS_PER_S)).into_iter().map(|(_, rate)| rate).max_by(f64::total_cmp)
+}
+
+/// The most that a total grew between two samples.
+fn steepest(series: &Series) -> Option<f64> {
+    series.windows(2).map(|pair| pair[1].1 - pair[0].1).max_by(f64::total_cmp)
+}
+
+/// The median of what samples saw; `None` where none did.
+fn median(series: &Series) -> Option<f64> {
+    let mut values: Vec<f64> = series.iter().map(|&(_, value)| value).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 /// How far a level rose above its first.

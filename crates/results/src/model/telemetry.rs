@@ -1,6 +1,7 @@
 //! What both ends used during a run: `summary.telemetry` of `run.json`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +17,11 @@ pub struct Telemetry {
     pub replay: Option<ReplayLoad>,
 }
 
-/// How long it may take to wake up on a core that nobody else wants, in seconds. Measured: 4 to 8 µs at 2,000 queries/s and more, where a neighbour
-/// made it 14 to 24 µs.
-const WAKE_S: f64 = 10e-6;
+/// How long it may take to wake up on a core that nobody else wants, in microseconds, as a multiple of what it mostly takes …
+const WAKE_MARGIN: f64 = 1.25;
+/// … and its limits. Measured: 4 to 12 µs at 2,000 queries/s and more, 17 to 22 µs at 400, where cores fall asleep
+/// (docs/benchmarks/verdicts.md).
+const WAKE_US: RangeInclusive<f64> = 10.0..=60.0;
 
 /// How long both ends could have run and had no core, beyond the time that it takes to wake up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,7 +35,7 @@ pub struct CpuWait {
     pub others_cores: Option<f64>,
 }
 
-/// How long the threads of a side waited for a core, beyond 10 µs for each time that they got one.
+/// How long the threads of a side waited for a core, beyond what waking up may take for each time that they got one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waited {
@@ -40,6 +43,8 @@ pub struct Waited {
     pub seconds: f64,
     /// The same as a part of the time, from 0 to 1, and more where several threads waited at once.
     pub share: f64,
+    /// The most that they waited between two samples, in seconds, waking up included: no single wait was longer. `null` if unknown.
+    pub most_s: Option<f64>,
 }
 
 impl CpuWait {
@@ -52,15 +57,24 @@ impl CpuWait {
     pub(crate) fn of(telemetry: &Telemetry) -> Self {
         let waited = |side: &Option<SideUsage>| {
             let side = side.as_ref()?;
-            let (seconds, length) = (side.cpu_wait_s? - WAKE_S * side.cpu_runs? as f64, side.to_s - side.from_s);
-            let seconds = seconds.max(0.0);
-            (length > 0.0).then(|| Waited { seconds, share: seconds / length })
+            let length = side.to_s - side.from_s;
+            let seconds = (side.cpu_wait_s? - side.wake_s() * side.cpu_runs? as f64).max(0.0);
+            let most_s = side.cpu_wait_most_s;
+            (length > 0.0).then(|| Waited { seconds, share: seconds / length, most_s })
         };
         let (client, server) = (telemetry.client.as_ref(), telemetry.server.as_ref());
         let used = |side: Option<&SideUsage>| side.and_then(|side| side.cores_mean);
         let others = client.and_then(|client| client.machine_cores_mean).zip(used(client)).zip(used(server));
         let others_cores = others.map(|((all, client), server)| (all - client - server).max(0.0));
         Self { server: waited(&telemetry.server), client: waited(&telemetry.client), others_cores }
+    }
+}
+
+impl SideUsage {
+    /// How long waking up may take, in seconds.
+    fn wake_s(&self) -> f64 {
+        let usual_us = self.cpu_wake_us.unwrap_or(0.0) * WAKE_MARGIN;
+        usual_us.clamp(*WAKE_US.start(), *WAKE_US.end()) / 1e6
     }
 }
 
@@ -111,8 +125,12 @@ pub struct SideUsage {
     pub machine_cores_mean: Option<f64>,
     /// Seconds for which its threads could have run and had no core; of the client, those of its workers.
     pub cpu_wait_s: Option<f64>,
+    /// The most of that between two samples.
+    pub cpu_wait_most_s: Option<f64>,
     /// How often these threads got a core.
     pub cpu_runs: Option<u64>,
+    /// How long they mostly waited for one each time, in microseconds: the median of the samples that saw any do.
+    pub cpu_wake_us: Option<f64>,
     /// Highest resident memory; memory that processes share counts in each.
     pub rss_peak_bytes: Option<u64>,
     /// Highest proportional set size of those that were read.
@@ -175,4 +193,28 @@ pub struct SocketsAtPeak {
     pub all: u64,
     /// By state, those that there were.
     pub by_state: BTreeMap<String, u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The share of waiting of a server that got a core a thousand times in a second, waited so many microseconds each time, and mostly so many.
+    fn share(mean_us: f64, median_us: Option<f64>) -> f64 {
+        let cpu_wait_s = Some(mean_us / 1e3);
+        let server =
+            SideUsage { to_s: 1.0, cpu_wait_s, cpu_runs: Some(1_000), cpu_wake_us: median_us, ..SideUsage::default() };
+        let wait = CpuWait::of(&Telemetry { server: Some(server), ..Telemetry::default() });
+        (wait.server.unwrap().share * 1e4).round() / 1e4
+    }
+
+    /// A run alone whose core slept between queries was disturbed: 21 µs each time were 11 more than waking up was said to take.
+    #[test]
+    fn what_waking_up_mostly_takes_is_no_wait() {
+        assert_eq!((share(21.0, Some(17.0)), share(9.0, None), share(9.0, Some(1.0))), (0.0, 0.0, 0.0));
+        // Few long waits change the mean, and not the median.
+        assert_eq!((share(34.0, Some(8.0)), share(34.0, None)), (0.024, 0.024));
+        // Of a core that others have each time, not all is waking up.
+        assert_eq!(share(900.0, Some(900.0)), 0.84);
+    }
 }

@@ -9,6 +9,8 @@ pub enum Kind {
     Total,
     /// It is a state at the moment of the sample.
     Level,
+    /// It is how long something takes: of several hosts the longest counts.
+    Duration,
 }
 
 /// What a figure is of: two agents that share it have it in common, and it counts once.
@@ -61,6 +63,7 @@ figures! {
     CpuSystemSeconds "cpu_system_s" Total Program "That in the kernel.",
     CpuWaitSeconds "cpu_wait_s" Total Program "Seconds for which threads of the side could have run and had no core; of the client, those of its workers.",
     CpuRuns "cpu_runs" Total Program "How often these threads got a core.",
+    CpuWakeSeconds "cpu_wake_s" Duration Program "Median of how long they waited for one each time, in seconds, of the 10 ms that were looked at closely.",
     CpuPressureSeconds "cpu_pressure_s" Total Machine "Seconds in which a thread of the machine waited for a core.",
     CpuBusySeconds "cpu_busy_s" Total Machine "Processor time of all processes of the machine in seconds.",
     RssBytes "rss_bytes" Level Program "Resident memory of the processes; what they share counts in each.",

@@ -134,7 +134,7 @@ impl Sum {
     fn add(&mut self, kind: Kind, values: &[Option<f64>]) {
         self.hosts += 1;
         for (sum, value) in self.values.iter_mut().zip(filled(kind, values)) {
-            *sum += value;
+            *sum = if kind == Kind::Duration { sum.max(value) } else { *sum + value };
         }
         self.is_sampled.iter_mut().zip(values).for_each(|(sampled, value)| *sampled |= value.is_some());
     }
@@ -160,7 +160,7 @@ fn filled(kind: Kind, values: &[Option<f64>]) -> Vec<f64> {
     };
     let (before, after) = match kind {
         Kind::Total => (lowest, highest),
-        Kind::Level => (0.0, 0.0),
+        Kind::Level | Kind::Duration => (0.0, 0.0),
     };
     let mut filled = vec![before; first];
     for pair in known.windows(2) {
@@ -201,6 +201,15 @@ mod tests {
     fn of(samples: &[TelemetrySample], figure: Figure) -> Vec<(f64, f64)> {
         let its = samples.iter().filter(|sample| sample.figure == figure);
         its.map(|sample| (sample.at.0 as f64 / 1e9, sample.value.unwrap())).collect()
+    }
+
+    #[test]
+    fn of_durations_of_agents_the_longest_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let sample = |value| [(1.0, Figure::CpuWakeSeconds, value)];
+        let parts =
+            [("a", 20e-6), ("b", 5e-6)].map(|(name, value)| part(folder.path(), (name, 1, name), &sample(value)));
+        assert_eq!(of(&sum(&parts, SECOND).unwrap(), Figure::CpuWakeSeconds), [(1.0, 20e-6)]);
     }
 
     #[test]

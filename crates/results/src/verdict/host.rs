@@ -2,10 +2,10 @@
 
 use crate::analysis::needed;
 use crate::limits::TimingLimits;
-use crate::model::{Good, RunReport, Spread, Summary, Tail};
+use crate::model::{Good, RunReport, Spread, Summary, Tail, Waited};
 use crate::numbers::fixed;
 
-/// Lateness matters from this share of a latency on.
+/// Lateness, or a wait, matters from this share of a latency on.
 const MATTERS: f64 = 0.1;
 
 /// A share of waiting up to which nothing is told from slow wake-ups: alone at 200 queries a second, runs with less had a 99.9th percentile below
@@ -36,21 +36,22 @@ const PERCENTILES: [Percentile; 4] = [
 pub struct Host {
     /// How late queries were, and may be; `None` where nothing was due at a time.
     lateness: Option<(Spread, TimingLimits)>,
-    /// The share of the time for which the server waited for a core; 0 where that is not known.
-    server_wait: f64,
+    /// How long the server waited for a core; not at all where that is not known.
+    server: Wait,
     /// The same of the workers, by the share of the queries whose answers they take the time of themselves: over connections.
-    client_wait: f64,
+    client: Wait,
 }
 
 impl Host {
     /// The host of a run.
     pub fn of(report: &RunReport) -> Self {
         let summary = &report.summary;
-        let share = |waited: Option<crate::model::Waited>| waited.map_or(0.0, |waited| waited.share);
+        let wait = |waited: Option<Waited>, part| waited.map_or(Wait::default(), |waited| Wait::of(waited, part));
+        let server = summary.cpu_wait.server.filter(|_| !report.has_quota());
         Self {
             lateness: summary.timing.error_us.zip(report.limits.timing),
-            server_wait: if report.has_quota() { 0.0 } else { share(summary.cpu_wait.server) },
-            client_wait: share(summary.cpu_wait.client) * over_connections(summary),
+            server: wait(server, 1.0),
+            client: wait(summary.cpu_wait.client, over_connections(summary)),
         }
     }
 
@@ -64,16 +65,12 @@ impl Host {
 
     fn good(&self, tail: &Tail) -> Good {
         let judge = |percentile: &Percentile| {
-            let touched = self.is_late(percentile, tail) || is_touched_by(self.wait(), percentile);
+            let touched_by = |wait: Wait| wait.touches(percentile, tail);
+            let touched = self.is_late(percentile, tail) || touched_by(self.server) || touched_by(self.client);
             percentile.is_judged(tail).then_some(!touched)
         };
         let [p50, p90, p99, p999] = PERCENTILES.each_ref().map(judge);
         Good { p50, p90, p99, p999 }
-    }
-
-    /// The longer of the two waits.
-    fn wait(&self) -> f64 {
-        self.server_wait.max(self.client_wait)
     }
 
     /// How late queries of a percentile were, in microseconds, and how late they may be.
@@ -108,15 +105,42 @@ impl Percentile {
     }
 }
 
-/// The claimed percentiles that a side touches that waited for a core for this share of the time, in words.
-pub fn touched_by_wait(summary: &Summary, share: f64) -> Vec<String> {
-    claimed(summary, |percentile, _| is_touched_by(share, percentile))
+/// How long a side waited for a core.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wait {
+    /// As a part of the time, and of the queries that it touches.
+    share: f64,
+    /// No single wait was longer, in seconds.
+    most_s: f64,
 }
 
-/// Queries arrive at any time: those that did while the side waited are as many as half of those beyond the percentile. Between runs alone and
-/// with a neighbour, this limit was right in all of 160 (docs/benchmarks/verdicts.md).
-fn is_touched_by(share: f64, percentile: &Percentile) -> bool {
-    share > wait_limit(percentile.quantile)
+impl Wait {
+    /// That of a side, which touches this part of the queries.
+    pub fn of(waited: Waited, part: f64) -> Self {
+        Self { share: waited.share * part, most_s: waited.most_s.unwrap_or(f64::INFINITY) }
+    }
+
+    /// Queries arrive at any time: those that did while the side waited are as many as half of those beyond the percentile. Between runs
+    /// alone and with a neighbour, this limit was right in all of 160 (docs/benchmarks/verdicts.md).
+    fn is_often_enough(self, percentile: &Percentile) -> bool {
+        self.share > wait_limit(percentile.quantile)
+    }
+
+    /// Whether it may have changed a percentile: waits were many, and one of them may have been a tenth of that.
+    fn touches(self, percentile: &Percentile, tail: &Tail) -> bool {
+        let matters_s = (percentile.read)(tail).map_or(0.0, |ms| ms / 1e3 * MATTERS);
+        self.is_often_enough(percentile) && self.most_s >= matters_s
+    }
+
+    /// The claimed percentiles that it may have changed, in words.
+    pub fn touched(self, summary: &Summary) -> Vec<String> {
+        claimed(summary, |percentile, tail| self.touches(percentile, tail))
+    }
+
+    /// Whether there were enough waits to change a percentile that is claimed.
+    pub fn is_long(self, summary: &Summary) -> bool {
+        !claimed(summary, |percentile, _| self.is_often_enough(percentile)).is_empty()
+    }
 }
 
 /// The share of the time for which a side may wait, so that it touches no percentile up to a quantile.

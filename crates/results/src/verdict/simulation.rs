@@ -89,7 +89,7 @@ fn report(mut late: Spread, from_sent: Tail, from_intended: Tail, waited: [i64; 
     let sent = from_sent.queries;
     let [client, server] = waited.map(|ns| {
         let share = ns as f64 / RUN_NS as f64;
-        Some(Waited { seconds: ns as f64 / 1e9, share })
+        Some(Waited { seconds: ns as f64 / 1e9, share, most_s: None })
     });
     let summary = Summary {
         queries: Queries { sent, sent_by_transport: [("udp".to_owned(), sent)].into(), ..Queries::default() },

@@ -1,6 +1,6 @@
 //! Checks of lateness and rate, and of cores that were not there.
 
-use super::host::{self, Host};
+use super::host::{self, Host, Wait};
 use super::{check, unjudged};
 use crate::limits::{TimingLimits, VerdictLimits};
 use crate::model::{Check, Spread, Summary, Waited};
@@ -102,10 +102,17 @@ fn wait_limit() -> String {
 /// are: of such a run only neighbours count.
 fn wait(name: &str, waited: Option<Waited>, part: f64, summary: &Summary, is_paced: bool, unknown: &str) -> Check {
     let limit = wait_limit();
-    let Some(Waited { seconds, share }) = waited else { return unjudged(name, limit, unknown) };
-    let touched = host::touched_by_wait(summary, share * part);
+    let Some(waited) = waited else { return unjudged(name, limit, unknown) };
+    let Waited { seconds, share, most_s } = waited;
+    let wait = Wait::of(waited, part);
+    let touched = wait.touched(summary);
     let is_fine = touched.is_empty() || !(is_paced || summary.cpu_wait.is_of_neighbours(share));
     let found = check(name, is_fine, limit, format!("{:.2} % ({seconds:.3} s)", share * 100.0));
+    if let Some(most_s) = most_s.filter(|_| touched.is_empty() && wait.is_long(summary)) {
+        let most = fixed(most_s * 1e3, 1);
+        let note = format!("no wait was longer than {most} ms, below a tenth of each claimed percentile of latency");
+        return Check { note: Some(note), ..found };
+    }
     let others = summary.cpu_wait.others_cores;
     let others = others.map_or(String::new(), |cores| format!("other processes used {cores:.2} cores meanwhile; "));
     let note = (!is_fine).then(|| format!("{others}it may have changed {}", touched.join(", ")));
@@ -152,7 +159,7 @@ mod tests {
     }
 
     fn waits(mut run: RunReport, server: f64, others_cores: Option<f64>) -> RunReport {
-        let waited = Waited { seconds: server * 60.0, share: server };
+        let waited = Waited { seconds: server * 60.0, share: server, most_s: None };
         run.summary.cpu_wait = CpuWait { server: Some(waited), client: Some(Waited::default()), others_cores };
         run
     }
@@ -231,12 +238,25 @@ mod tests {
         );
     }
 
+    /// A testbed at a round-trip time of 120 ms was disturbed for waits of some milliseconds.
+    #[test]
+    fn waits_that_are_short_beside_a_latency_spoil_nothing() {
+        let waited = |ms: f64, most_s| {
+            let mut run = waits(run([ms, ms, ms], [12.0, 100.0, 690.0], 60_000), 0.02, Some(0.3));
+            run.summary.cpu_wait.server.as_mut().unwrap().most_s = most_s;
+            judged(&run)
+        };
+        let spoilt = ("server_wait".to_owned(), String::new());
+        assert_eq!(waited(240.0, Some(0.007)), NOTHING);
+        assert_eq!((waited(60.0, Some(0.007)), waited(240.0, None)), (spoilt.clone(), spoilt));
+    }
+
     #[test]
     fn workers_that_wait_matter_where_they_stamp_the_answers() {
         let waited = |transport: &str| {
             let mut run = run([0.1, 0.2, 0.3], [12.0, 100.0, 690.0], 60_000);
             run.summary.queries.sent_by_transport = [(transport.to_owned(), 60_000)].into();
-            run.summary.cpu_wait.client = Some(Waited { seconds: 1.2, share: 0.02 });
+            run.summary.cpu_wait.client = Some(Waited { seconds: 1.2, share: 0.02, most_s: None });
             judged(&run).0
         };
         assert_eq!((waited("udp"), waited("dot")), (String::new(), "client_wait".to_owned()));
@@ -250,7 +270,7 @@ mod tests {
             run.summary.queries.sent_by_transport = [("udp", 10_000 - over_tcp), ("tcp", over_tcp)]
                 .map(|(transport, sent)| (transport.to_owned(), sent))
                 .into();
-            run.summary.cpu_wait.client = Some(Waited { seconds: 1.2, share: 0.02 });
+            run.summary.cpu_wait.client = Some(Waited { seconds: 1.2, share: 0.02, most_s: None });
             let marked = {
                 Host::of(&run).mark(&mut run.summary);
                 run.summary.latency_ms.from_sent.good.unwrap().p99

@@ -12,6 +12,7 @@ use ldplayer_net::machine;
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::processes::{Network, Processes, Usage};
 use ldplayer_net::usage::CoreWait;
+use ldplayer_net::wakeups;
 use ldplayer_net::watched::Watched;
 use ldplayer_replay::Monitor;
 use ldplayer_results::{Figure, Side, TelemetrySample};
@@ -24,6 +25,8 @@ const SOCKETS_REST: i64 = 200;
 const SLABS_REST: i64 = 5_000;
 /// … and the proportional set size for a hundredth: the kernel keeps the server from changing its memory map meanwhile.
 const PSS_REST: i64 = 100;
+/// Threads are looked at closely for a fortieth of the time: that wakes up a thread each millisecond.
+const WAKEUPS_REST: i64 = 40;
 
 /// What is sampled, and how often.
 #[derive(Clone, Debug)]
@@ -45,6 +48,7 @@ pub struct Sampler<'a> {
     client: End,
     server: Option<End>,
     slabs: Costly,
+    wakeups: Costly,
     samples: Samples,
     /// What the server's sockets had dropped when they were first and last seen in this thread's namespace.
     dropped_here: Option<(u64, u64)>,
@@ -87,6 +91,7 @@ impl<'a> Sampler<'a> {
             client: end(Side::Client, Watched::Alone(std::process::id())),
             server: plan.server.clone().map(|watched| end(Side::Server, watched)),
             slabs: Costly::resting(SLABS_REST),
+            wakeups: Costly::resting(WAKEUPS_REST),
             samples: Samples::default(),
             dropped_here: None,
         }
@@ -134,6 +139,7 @@ impl<'a> Sampler<'a> {
         self.sample_sockets();
         self.sample_pss();
         self.sample_slabs();
+        self.sample_wakeups();
     }
 
     /// Connections so far, once there are any.
@@ -203,6 +209,25 @@ impl<'a> Sampler<'a> {
                 let pss = end.processes.pss_bytes();
                 end.pss.took(began, now());
                 self.samples.add(now(), end.side, Figure::PssBytes, pss.map(|bytes| bytes as f64));
+            }
+        }
+    }
+}
+
+impl Sampler<'_> {
+    /// How long it takes to get a core. It takes long to see, and is seen last.
+    fn sample_wakeups(&mut self) {
+        let began = self.now();
+        if !self.wakeups.is_due(began) {
+            return;
+        }
+        let server = self.server.as_ref().map(|end| end.processes.threads());
+        let medians = wakeups::median_ns([self.monitor.threads(), server.unwrap_or_default()]);
+        let at = self.now();
+        self.wakeups.took(began, at);
+        for (side, median) in [Side::Client, Side::Server].into_iter().zip(medians) {
+            if let Some(ns) = median {
+                self.samples.add(at, side, Figure::CpuWakeSeconds, Some(ns as f64 / 1e9));
             }
         }
     }

@@ -58,7 +58,7 @@ fn is_same(a: &TelemetrySample, b: &TelemetrySample) -> bool {
 
 fn higher(sample: &TelemetrySample, earlier: &[TelemetrySample]) -> TelemetrySample {
     let before = earlier.iter().find(|before| is_same(before, sample)).and_then(|before| before.value);
-    let is_level = sample.figure.kind() == Kind::Level;
+    let is_level = sample.figure.kind() != Kind::Total;
     match (sample.value, before) {
         (Some(value), Some(before)) if is_level => TelemetrySample { value: Some(value.max(before)), ..*sample },
         _ => *sample,
