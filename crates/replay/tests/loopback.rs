@@ -234,6 +234,30 @@ fn a_server_that_is_down_refuses() {
     }
 }
 
+/// Whether this network has a UDP socket that is connected to a port.
+fn is_connected_to(port: u16) -> bool {
+    let sockets = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
+    let peer = format!(":{port:04X}");
+    sockets.lines().filter_map(|line| line.split_whitespace().nth(2)).any(|remote| remote.ends_with(&peer))
+}
+
+/// Of a list of three queries, the first one was as late as it takes to open a socket.
+#[test]
+fn the_socket_of_the_first_query_is_open_before_that_is_due() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    server.set_nonblocking(true).unwrap();
+    let settings = Settings { sources: Sources::Ports, query_timeout: 1_000_000, ..settings(address) };
+    let trace = queries(1, 0).into_iter().map(|query| Query { due: RunTime(3_000_000_000), ..query }).collect();
+    let replaying = std::thread::spawn(move || replay(&settings, trace, &Monitor::new(settings.workers)));
+    while !is_connected_to(address.port()) {
+        assert!(server.recv(&mut [0; 512]).is_err(), "the query came before anybody saw its socket");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(server.recv(&mut [0; 512]).is_err(), "the query came with its socket");
+    assert_eq!(tally(&replaying.join().unwrap()), BTreeMap::from([(("timeout".to_owned(), None), 1)]));
+}
+
 fn other_transports_are_not_sent_and_say_so() {
     let responder = Responder::start(|query| vec![answer(query)]);
     let settings = settings(responder.address);

@@ -61,6 +61,14 @@ impl Clients {
         }
     }
 
+    /// Opens the socket of a query to come. A client that reacts chooses its server when it asks.
+    pub fn prepare(&mut self, query: &Query, network: &mut Network, transports: &Transports) {
+        if transports.lookups.as_ref().is_none_or(|lookups| !lookups.is_for(query)) {
+            // What stands in its way is met again when it is sent.
+            let _ = self.route(query, None, network);
+        }
+    }
+
     /// Sends the attempts of clients that react. Returns their number.
     pub fn react(&mut self, now: RunTime, network: &mut Network, transports: &mut Transports) -> usize {
         transports.tell_lookups(now);

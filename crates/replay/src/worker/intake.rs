@@ -57,6 +57,11 @@ impl Intake {
         }
     }
 
+    /// The next query of the feed, if [`Self::peek`] found one.
+    pub const fn next(&self) -> Option<&Query> {
+        self.next.as_ref()
+    }
+
     /// When the next query is due of those that were taken from the feed.
     pub fn next_due(&self) -> Option<RunTime> {
         let next = self.next.as_ref().map(|query| query.due);
