@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds a server of the tests that no package of Debian 12 or Ubuntu 24.04 has, once, and prints its path:
-# scripts/build-server.sh coredns|dnsproxy|hickory-dns [FOLDER]
+# Builds a server of the tests that no package of Debian 12 or Ubuntu 24.04 has, once, and prints its path; or unpacks one
+# that would change how this machine looks up names if it were installed:
+# scripts/build-server.sh coredns|dnsproxy|hickory-dns|systemd-resolved [FOLDER]
 #
 # CoreDNS and dnsproxy come from the Go module proxy, Hickory DNS from crates.io. Where Go is older than the server asks
 # for, a Go that is new enough comes from the same place.
@@ -13,7 +14,8 @@ case $server in
     coredns) package=. ;;
     dnsproxy) package=github.com/AdguardTeam/dnsproxy ;;
     hickory-dns) version=0.26.3 features=https-ring,quic-ring ;;
-    *) say "which server? coredns, dnsproxy or hickory-dns"; exit 2 ;;
+    systemd-resolved) packages="systemd-resolved libsystemd-shared" ;;
+    *) say "which server? coredns, dnsproxy, hickory-dns or systemd-resolved"; exit 2 ;;
 esac
 place=${2:-${CARGO_TARGET_DIR:-target}/tools/$server}
 module=scripts/build-server/$server
@@ -60,8 +62,18 @@ build_with_cargo() {
     rm -rf "$place/build" "$place/bin" "$place"/.crates*
 }
 
+# Its private library comes with it, for which LD_LIBRARY_PATH is to be this folder.
+unpack() {
+    command -v apt-get >/dev/null || { say "no packages of Debian or Ubuntu here"; exit 3; }
+    mkdir -p "$place/unpacked"
+    (cd "$place/unpacked" && { apt-get download -q $packages || { apt-get update -q && apt-get download -q $packages; }; } >&2
+        for package in *.deb; do dpkg-deb -x "$package" .; done)
+    find "$place/unpacked" \( -path "*/systemd/$server" -o -name 'libsystemd-shared-*.so' \) -exec mv {} "$place" \;
+    rm -rf "$place/unpacked"
+}
+
 if [ ! -x "$place/$server" ] || { [ -d "$module" ] && [ "$module/go.sum" -nt "$place/$server" ]; }; then
-    say "building $server (once)"
-    if [ -d "$module" ]; then build_with_go; else build_with_cargo; fi
+    say "making $server (once)"
+    if [ -d "$module" ]; then build_with_go; elif [ -n "${packages:-}" ]; then unpack; else build_with_cargo; fi
 fi
 echo "$place/$server"

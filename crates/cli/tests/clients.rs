@@ -1,6 +1,9 @@
 //! Clients that react beside the real resolvers that they are models of: both ask servers that drop, refuse, fail and truncate on purpose, and
 //! their packets are compared.
 
+#[path = "common/built_server.rs"]
+mod built_server;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -11,11 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use built_server::built_server;
 use ldplayer_net::namespace::Namespace;
 use ldplayer_net::netlink::Netlink;
 use serde_json::Value;
 
-/// Intervals of a model and of what it is a model of differ by no more than this, or by one part in a hundred.
+/// Intervals of a model and of what it is a model of differ by no more than this, or by the precision of [`Place`].
 const CLOSE: Duration = Duration::from_millis(5);
 /// A host that is busy delays either: so often both are tried.
 const TRIES: usize = 6;
@@ -132,8 +136,15 @@ fn answer(query: &[u8], server: Server) -> Option<Vec<u8>> {
             answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 80]);
         }
     }
+    if query[11] > 0 && server != Server::LacksEdns {
+        answer[11] = 1;
+        answer.extend(OPT);
+    }
     Some(answer)
 }
+
+/// What a server with EDNS has in its answers to queries with it (RFC 6891 section 6.1.1).
+const OPT: [u8; 11] = [0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0];
 
 /// A namespace with loopback, and a folder with what the resolvers read there.
 struct Place {
@@ -141,6 +152,12 @@ struct Place {
     folder: tempfile::TempDir,
     /// When the lookups of the program begin, in seconds.
     lookups: Vec<f64>,
+    /// Whether the program asks with EDNS, whatever it is asked with.
+    has_edns: bool,
+    /// So often it is tried whether the program does the same as its model.
+    tries: usize,
+    /// Times differ by one part in so many.
+    precision: u32,
 }
 
 impl Place {
@@ -149,7 +166,7 @@ impl Place {
         namespace.run(|| Netlink::open().unwrap().loopback_up().unwrap()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("nsswitch.conf"), "hosts: dns\n").unwrap();
-        Self { namespace, folder, lookups: vec![0.0] }
+        Self { namespace, folder, lookups: vec![0.0], has_edns: false, tries: TRIES, precision: 100 }
     }
 
     /// A place with a script in place of a compiled program.
@@ -201,22 +218,35 @@ fn shown(seen: &[Seen]) -> Vec<(usize, bool, u128, u16)> {
 }
 
 /// Whether both sent the same to the same servers at about the same times. What is sent at one moment has no order.
-fn are_alike(real: &[Seen], model: &[Seen], lookups: &[f64]) -> bool {
+fn are_alike(real: &[Seen], model: &[Seen], place: &Place) -> bool {
     let close = |a: &Seen, b: &Seen| {
         let (a, b) = (a.at - real[0].at, b.at - model[0].at);
-        a.abs_diff(b) <= CLOSE.max(a / 100)
+        a.abs_diff(b) <= CLOSE.max(a / place.precision)
     };
-    let (mut real_order, mut model_order) = (real.to_vec(), model.to_vec());
-    for seen in [&mut real_order, &mut model_order] {
-        let Some(first) = seen.first().map(|seen| seen.at) else { continue };
-        seen.sort_by_key(|seen| ((seen.at - first).as_millis() / 50, seen.server, seen.over_tcp));
-    }
+    let (real_order, model_order) = (by_moment(real), by_moment(model));
     let mut pairs = real_order.iter().zip(&model_order);
     let is_same = |a: &Seen, b: &Seen| (a.server, a.over_tcp) == (b.server, b.over_tcp) && close(a, b);
     let of_each = |seen: &[Seen]| -> Vec<_> {
-        by_lookup(seen, lookups).iter().map(|lookup| (ids(lookup), ports(lookup))).collect()
+        by_lookup(seen, &place.lookups).iter().map(|lookup| (ids(lookup), ports(lookup))).collect()
     };
     real.len() == model.len() && of_each(&real_order) == of_each(&model_order) && pairs.all(|(a, b)| is_same(a, b))
+}
+
+/// The queries in the order of the moments at which they were sent, and within a moment of the servers. A moment ends where nothing is sent for
+/// 25 ms.
+fn by_moment(seen: &[Seen]) -> Vec<Seen> {
+    let mut order = seen.to_vec();
+    order.sort_by_key(|seen| seen.at);
+    let is_one_moment = |a: &Seen, b: &Seen| b.at - a.at < Duration::from_millis(25);
+    for moment in order.chunk_by_mut(is_one_moment) {
+        moment.sort_by_key(|seen| (seen.server, seen.over_tcp));
+    }
+    order
+}
+
+/// The same with the servers in the opposite order.
+fn with_servers_exchanged(seen: &[Seen], servers: usize) -> Vec<Seen> {
+    seen.iter().map(|seen| Seen { server: servers - 1 - seen.server, ..seen.clone() }).collect()
 }
 
 /// The queries of each lookup, which begin at these seconds and end before the next one does.
@@ -247,8 +277,10 @@ fn ids(seen: &[Seen]) -> bool {
 /// Lets the program of the folder and a client of the model look up the same.
 fn compare(place: &Place, model: &str, servers: &[Server]) {
     let mut tried = Vec::new();
-    let edns = servers.contains(&Server::LacksEdns);
-    for _ in 0..TRIES {
+    let edns = place.has_edns || servers.contains(&Server::LacksEdns);
+    let is_forwarder = place.lookups.len() > 1;
+    let are_equal = servers.windows(2).all(|pair| pair[0] == pair[1]);
+    for _ in 0..place.tries {
         let running = Servers::start(&place.namespace, servers);
         let output = place.resolve(servers.len(), edns);
         let real = running.end();
@@ -260,8 +292,10 @@ fn compare(place: &Place, model: &str, servers: &[Server]) {
         // The program says how many of its lookups failed.
         let failed = [output.status.code().map(|code| code as u64), lookups["failed"].as_u64()];
         // Which of two servers answers a forwarder first is chance.
-        assert!(place.lookups.len() > 1 || failed[0] == failed[1], "{model} {servers:?}: {failed:?}, {lookups}");
-        if failed[0] == failed[1] && are_alike(&real, &of_model, &place.lookups) {
+        assert!(is_forwarder || failed[0] == failed[1], "{model} {servers:?}: {failed:?}, {lookups}");
+        let is_like = |model: &[Seen]| are_alike(&real, model, place);
+        let mirrored = || is_like(&with_servers_exchanged(&of_model, servers.len()));
+        if failed[0] == failed[1] && (is_like(&of_model) || is_forwarder && are_equal && mirrored()) {
             return;
         }
         tried.push((failed, shown(&real), shown(&of_model)));
@@ -395,18 +429,22 @@ fn go_is_its_model() {
     compare(&place, "go:timeout=1s", &[Server::Truncates]);
 }
 
-/// Starts a forwarder, asks it by dig at these seconds, and ends with the number of lookups that failed. dnsmasq takes what is asked again from
-/// another port within two seconds for the question of another client.
-fn script(start: &str, forwarder: &str, lookups: &[f64]) -> String {
+/// Starts a forwarder, asks it by dig with these options at these seconds, and ends with the number of lookups that failed.
+fn script(start: &str, forwarder: &str, dig: &str, lookups: &[f64]) -> String {
     let mut text = format!(
         "#!/bin/bash\nPATH=$PATH:/usr/sbin:/lib/systemd\nservers=$(grep -o '127.*' /etc/resolv.conf)\n\
          grep -q edns0 /etc/resolv.conf && edns=+edns || edns=+noedns\n{start}\nfailed=0\nlookups=()\n\
-         ask() {{ sleep $1; dig @{forwarder} $edns +nocookie +tries=2 +time=3 +short $2 A | grep -q '^192'; }}\n"
+         ask() {{ sleep $1; dig @{forwarder} $edns +nocookie {dig} +short $2 A | grep -q '^192'; }}\n"
     );
     for (number, at) in lookups.iter().enumerate() {
         text += &format!("ask {at} {} & lookups+=($!)\n", name(number));
     }
     text + "for lookup in ${lookups[@]}; do wait $lookup || failed=$((failed + 1)); done\nkill $daemon\nexit $failed\n"
+}
+
+/// A place with a forwarder that is started anew each time.
+fn forwarder(start: &str, address: &str, dig: &str, lookups: &[f64]) -> Place {
+    Place { lookups: lookups.to_vec(), ..Place::with_script(&script(start, address, dig, lookups)) }
 }
 
 #[test]
@@ -416,8 +454,9 @@ fn dnsmasq_is_its_model() {
                  dnsmasq $options --listen-address=127.0.1.1 --bind-interfaces & daemon=$!\n\
                  until dig @127.0.1.1 +tries=1 +time=1 version.bind CH TXT >/dev/null; do sleep 0.1; done";
     use Server::{Answers, Fails, Refuses, Silent, Truncates};
-    let lookups = vec![0.0, 7.0];
-    let place = Place { lookups: lookups.clone(), ..Place::with_script(&script(start, "127.0.1.1", &lookups)) };
+    let lookups = [0.0, 7.0];
+    // It takes what is asked again from another port within two seconds for the question of another client.
+    let place = forwarder(start, "127.0.1.1", "+tries=2 +time=3", &lookups);
     for servers in [
         &[Silent][..],
         &[Silent, Answers],
@@ -430,4 +469,85 @@ fn dnsmasq_is_its_model() {
     ] {
         compare(&place, "dnsmasq:timeout=3s", servers);
     }
+}
+
+/// Starts systemd-resolved in a root of its own, as far as it needs one: it wants a link with an address, the folder /run, and a user.
+const RESOLVED: &str = r#"
+if ! ip link show d0 >/dev/null 2>&1; then
+    ip link add d0 type veth peer name d1
+    ip address add 198.51.100.1/24 dev d0
+    ip link set d0 up
+    ip link set d1 up
+    ip route add default dev d0
+fi
+mount -t tmpfs none /run
+mkdir -p /run/systemd/netif/links systemd /etc/systemd
+printf '[Resolve]\nDNS=%s\nFallbackDNS=\nCache=no\nDNSSEC=no\nLLMNR=no\nMulticastDNS=no\n' "$(echo $servers)" >systemd/resolved.conf
+mount --bind systemd /etc/systemd
+for table in passwd:x:990:990::/:/usr/sbin/nologin group:x:990:; do
+    { cat /etc/${table%%:*}; echo systemd-resolve:${table#*:}; } >${table%%:*}
+    mount --bind ${table%%:*} /etc/${table%%:*}
+done
+LD_LIBRARY_PATH=${RESOLVED%/*} "$RESOLVED" 2>/dev/null & daemon=$!
+until dig @127.0.0.53 +tries=1 +time=1 localhost A >/dev/null; do sleep 0.1; done"#;
+
+/// It lets timers be 250 ms late, so that several end at once.
+fn with_slow_timers(place: Place) -> Place {
+    Place { precision: 20, ..place }
+}
+
+/// The model is that of release 252.
+#[test]
+fn resolved_is_its_model() {
+    use Server::{Answers, Closed, Fails, LacksEdns, Refuses, Silent, Truncates};
+    let Some(resolved) = built_server("systemd-resolved") else { return };
+    if !resolved.with_file_name("libsystemd-shared-252.so").exists() {
+        eprintln!("systemd-resolved here is not that of release 252: not compared");
+        return;
+    }
+    let start = format!("RESOLVED={}{RESOLVED}", resolved.display());
+    let asking = |seconds: u32, lookups: &[f64]| {
+        let dig = format!("+tries=1 +time={seconds}");
+        Place { has_edns: true, ..forwarder(&start, "127.0.0.53", &dig, lookups) }
+    };
+    let place = asking(6, &[0.0, 1.0]);
+    for servers in [
+        &[Fails][..],
+        &[Fails, Answers],
+        &[Refuses, Answers],
+        &[Closed, Answers],
+        &[Truncates],
+        &[LacksEdns],
+        &[LacksEdns, Answers],
+    ] {
+        compare(&place, "systemd-resolved", servers);
+    }
+    // It asks without EDNS after fifteen seconds, and over TCP after thirty.
+    compare(&with_slow_timers(asking(33, &[0.0])), "systemd-resolved", &[Silent]);
+    compare(&with_slow_timers(asking(6, &[0.0, 7.0])), "systemd-resolved", &[Silent, Answers]);
+}
+
+/// Which of several servers it asks first is chance.
+#[test]
+fn unbound_as_a_forwarder_is_its_model() {
+    use Server::{Answers, Closed, Fails, LacksEdns, Refuses, Silent, Truncates};
+    let start = "cat >unbound.conf <<END\n\
+                 server:\n interface: 127.0.1.1\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n directory: \"$PWD\"\n pidfile: \"\"\n\
+                 use-syslog: no\n do-not-query-localhost: no\n module-config: iterator\n cache-max-ttl: 0\n\
+                 forward-zone:\n name: .\n$(for server in $servers; do echo \" forward-addr: $server\"; done)\n\
+                 END\n\
+                 unbound -d -c unbound.conf 2>/dev/null & daemon=$!\n\
+                 until dig @127.0.1.1 +tries=1 +time=1 version.bind CH TXT >/dev/null; do sleep 0.1; done";
+    let asking = |seconds: u32, lookups: &[f64]| {
+        let dig = format!("+tries=1 +time={seconds}");
+        Place { has_edns: true, ..forwarder(start, "127.0.1.1", &dig, lookups) }
+    };
+    let place = asking(6, &[0.0, 1.0]);
+    for servers in [&[Fails][..], &[Refuses], &[Truncates], &[LacksEdns]] {
+        compare(&place, "unbound-forwarder", servers);
+    }
+    let once = asking(20, &[0.0]);
+    compare(&once, "unbound-forwarder", &[Silent]);
+    compare(&once, "unbound-forwarder", &[Closed, Answers]);
+    compare(&Place { tries: 24, ..once }, "unbound-forwarder", &[Silent, Answers]);
 }

@@ -84,6 +84,9 @@ pub enum Growth {
     Android,
     /// 1, 1, 2, 4 and 2 times the timeout.
     Windows,
+    /// The timeout for a server that has not answered yet, then what RFC 6298 makes of its round trips, in 50 ms to two minutes; twice as
+    /// long after each silence.
+    RoundTrips,
 }
 
 /// Whom a stub asks.
@@ -101,6 +104,10 @@ pub enum Order {
     /// The one whose answer the client took last. It asks all servers in its first lookup, after [`TEST_LOOKUPS`] or [`TEST_NS`], when it
     /// asks again, and after a failure.
     LastGood,
+    /// One of the quickest, by chance: those whose timeout is at most [`BAND_NS`] longer than the shortest one; each of them
+    /// [`Stub::attempts`] times. A query with EDNS is sent once more to the same server where that was silent for less than
+    /// [`SMALLER_BELOW_NS`]: a shorter answer may come.
+    Quickest,
 }
 
 /// What a stub does in a turn.
@@ -133,10 +140,16 @@ pub const FORMERR: u16 = 1;
 pub const TEST_LOOKUPS: u16 = 51;
 /// See [`TEST_LOOKUPS`].
 pub const TEST_NS: i64 = 20 * NS_PER_S;
+/// How much longer than the shortest one the timeout of a server may be that [`Order::Quickest`] asks, in nanoseconds.
+pub const BAND_NS: i64 = 400_000_000;
+/// See [`Order::Quickest`].
+pub const SMALLER_BELOW_NS: i64 = 5 * NS_PER_S;
 /// How often in a turn one that asks all servers asks the same one again after a failure.
 pub const RESENDS: u8 = 2;
 /// Limits of the settings.
 const MOST_ATTEMPTS: u8 = 32;
+/// Turns of a client that tells by the server when to give up.
+const MOST_TURNS: usize = u8::MAX as usize;
 const LONGEST: i64 = 3_600 * NS_PER_S;
 
 const NO_FORMAT: u16 = 1 << FORMERR;
@@ -185,7 +198,7 @@ const GLIBC: Stub = Stub {
 };
 
 /// The models by their names; docs/clients.md has the source of each.
-pub const STUBS: [(&str, Stub); 9] = [
+pub const STUBS: [(&str, Stub); 10] = [
     ("custom", CUSTOM),
     ("glibc", GLIBC),
     ("android", Stub { growth: Growth::Android, late: false, ..GLIBC }),
@@ -258,6 +271,19 @@ pub const STUBS: [(&str, Stub); 9] = [
             ..CUSTOM
         },
     ),
+    (
+        "unbound-forwarder",
+        Stub {
+            attempts: 5,
+            timeout: 376_000_000,
+            growth: Growth::RoundTrips,
+            order: Order::Quickest,
+            retry_on: NOT_USABLE,
+            edns_fallback: NO_FORMAT | NOTIMP,
+            ports: Ports::ByAttempt,
+            ..CUSTOM
+        },
+    ),
 ];
 
 impl Stub {
@@ -269,9 +295,10 @@ impl Stub {
             Order::OneByOne => (turn / servers, turn % servers, turn < attempts.saturating_mul(servers)),
             Order::All | Order::ThenAll => (turn, turn % servers, turn < attempts),
             Order::Current | Order::LastGood => (turn, 0, turn < attempts),
+            Order::Quickest => (turn, 0, turn < MOST_TURNS),
         };
         let alone = match self.order {
-            Order::OneByOne | Order::Current => usize::MAX,
+            Order::OneByOne | Order::Current | Order::Quickest => usize::MAX,
             Order::All => 0,
             Order::ThenAll => 3,
             Order::LastGood => 1,
@@ -283,7 +310,7 @@ impl Stub {
     fn wait(&self, round: usize, place: usize, servers: usize) -> i64 {
         let times = |by: u32| self.timeout.saturating_mul(1_i64.checked_shl(by).unwrap_or(i64::MAX).max(1));
         let wait = match self.growth {
-            Growth::Same => self.timeout,
+            Growth::Same | Growth::RoundTrips => self.timeout,
             Growth::Double => times(round as u32),
             Growth::Split => self.timeout / i64::from(self.attempts.max(1)),
             Growth::Glibc | Growth::Android if place == 0 => self.timeout,
@@ -385,20 +412,22 @@ const SETTINGS: [Setting; 15] = [
     ("ports", |stub, word| set(&mut stub.ports, value(&PORTS, word)), |stub| word_of(&PORTS, stub.ports)),
 ];
 
-const GROWTHS: [(&str, Growth); 6] = [
+const GROWTHS: [(&str, Growth); 7] = [
     ("same", Growth::Same),
     ("double", Growth::Double),
     ("split", Growth::Split),
     ("glibc", Growth::Glibc),
     ("android", Growth::Android),
     ("windows", Growth::Windows),
+    ("round-trips", Growth::RoundTrips),
 ];
-const ORDERS: [(&str, Order); 5] = [
+const ORDERS: [(&str, Order); 6] = [
     ("one-by-one", Order::OneByOne),
     ("all", Order::All),
     ("then-all", Order::ThenAll),
     ("current", Order::Current),
     ("last-good", Order::LastGood),
+    ("quickest", Order::Quickest),
 ];
 const PORTS: [(&str, Ports); 5] = [
     ("one", Ports::One),
@@ -546,6 +575,7 @@ mod tests {
         assert_eq!(turns("windows", 2), "0:1 1:1 0:2 *:4 *:2");
         assert_eq!(turns("systemd-resolved:attempts=3", 2), "0:5 0:5 0:5", "from the server that it stays with");
         assert_eq!((turns("dnsmasq", 2), turns("dnsmasq", 1)), ("0:5 *:5".to_owned(), "0:5 0:5".to_owned()));
+        assert_eq!(turns("unbound-forwarder", 2).split(' ').next(), Some("0:0.376"));
         assert_eq!(turns("custom:attempts=3,timeout=400ms,growth=double", 1), "0:0.4 0:0.8 0:1.6");
     }
 

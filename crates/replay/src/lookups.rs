@@ -5,6 +5,7 @@
 
 mod lookup;
 mod memory;
+mod round_trip;
 #[cfg(test)]
 mod tests;
 
@@ -190,6 +191,7 @@ impl Lookups {
         let Some(lookup) = self.open.get_mut(attempt.lookup).filter(|lookup| lookup.serial == attempt.serial) else {
             return;
         };
+        lookup.note_round_trip(attempt, &row, &mut self.memory);
         match lookup.reaction(attempt, &row, &self.memory) {
             Reaction::Accept => self.accept(attempt, row, found),
             Reaction::Ignore => lookup.note_failure(row, found),

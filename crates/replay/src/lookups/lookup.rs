@@ -1,6 +1,6 @@
 //! A lookup: whom it asks next, and what it makes of what it hears.
 
-use ldplayer_core::client::{Order, Ports, Reaction, Stub, Turn};
+use ldplayer_core::client::{Growth, Order, Ports, Reaction, SMALLER_BELOW_NS, Stub, Turn};
 use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Status, Transport};
 
 use super::Ask;
@@ -36,6 +36,9 @@ pub struct Lookup {
     pub has_insisted: bool,
     /// Whether EDNS was left out.
     pub is_without_edns: bool,
+    /// How often each server was asked, and whether this is the second time in a row with the same query, of a client that asks the quickest.
+    pub asked: Vec<u8>,
+    pub is_repeat: bool,
     /// The servers that have failed, of a client that leaves them out: the bit of each of the first 64.
     pub skipped: u64,
     /// How often in this turn a server was asked again after its failure.
@@ -87,6 +90,8 @@ impl Lookup {
             picked: 0,
             has_insisted: false,
             is_without_edns: false,
+            asked: if stub.order == Order::Quickest { vec![0; servers] } else { Vec::new() },
+            is_repeat: false,
             skipped: 0,
             resends: 0,
             submitted: None,
@@ -147,6 +152,10 @@ impl Lookup {
                     self.asked_all = self.turn > 0 || memory.is_to_test(now, client);
                     turn.server = turn.server.filter(|_| !self.asked_all || self.servers == 1);
                 }
+                Order::Quickest => {
+                    self.pick(memory)?;
+                    turn.wait = memory.timeout(client, self.begin, self.stub.timeout);
+                }
                 Order::OneByOne | Order::All | Order::ThenAll => {}
             }
             let server = turn.server.map(|place| self.server(place)).filter(|server| *server < 64);
@@ -154,6 +163,34 @@ impl Lookup {
                 return Some(turn);
             }
             self.turn += 1;
+        }
+    }
+
+    /// Chooses one of the quickest servers, or stays with that of the turn before; `None` if all were asked as often as they may be.
+    fn pick(&mut self, memory: &Memory) -> Option<()> {
+        if self.is_repeat {
+            return Some(());
+        }
+        let may_ask: Vec<bool> = self.asked.iter().map(|&asked| asked < self.stub.attempts).collect();
+        let drawn = u64::from(self.serial) << 8 | u64::from(self.attempts);
+        let drawn = drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+        self.begin = memory.quickest(self.query.client, &may_ask, self.stub.timeout, drawn as usize)?;
+        self.asked[self.begin] += 1;
+        Some(())
+    }
+
+    /// A response in time, whatever it says, shows how quick its server is.
+    pub fn note_round_trip(&self, attempt: Attempt, row: &Outcome, memory: &mut Memory) {
+        if self.stub.growth == Growth::RoundTrips
+            && attempt.number >= self.before
+            && let Some((submitted, answered)) = row.submitted.zip(row.answered)
+        {
+            memory.note_round_trip(
+                self.query.client,
+                attempt.server.into(),
+                self.stub.timeout,
+                Ok(answered - submitted),
+            );
         }
     }
 
@@ -170,7 +207,7 @@ impl Lookup {
         match self.stub.order {
             Order::Current => self.picked >= self.servers,
             Order::LastGood => self.asked_all && self.failed_now + 1 >= self.asked_now(),
-            Order::OneByOne | Order::All | Order::ThenAll => false,
+            Order::OneByOne | Order::All | Order::ThenAll | Order::Quickest => false,
         }
     }
 
@@ -182,6 +219,7 @@ impl Lookup {
     /// How it goes on after the failure of a server.
     pub fn after_failure(&mut self, server: u8, memory: &mut Memory) -> After {
         self.failed_now += 1;
+        self.is_repeat = false;
         match self.stub.order {
             Order::LastGood if self.asked_all => After::Wait,
             Order::LastGood => {
@@ -192,15 +230,26 @@ impl Lookup {
                 memory.leave(self.query.client, server.into(), self.servers);
                 After::Turn
             }
-            Order::OneByOne | Order::All | Order::ThenAll => After::Turn,
+            Order::OneByOne | Order::All | Order::ThenAll | Order::Quickest => After::Turn,
         }
     }
 
     /// Nobody answered in this turn.
-    pub fn note_silence(&self, memory: &mut Memory) {
-        if self.stub.order != Order::Current {
-            return;
+    pub fn note_silence(&mut self, memory: &mut Memory) {
+        match self.stub.order {
+            Order::Current => self.leave_silent(memory),
+            Order::Quickest => {
+                let is_short = self.wait < SMALLER_BELOW_NS && self.has_edns(self.begin as u8, memory);
+                self.is_repeat = is_short && !self.is_repeat;
+                if !self.is_repeat {
+                    memory.note_round_trip(self.query.client, self.begin, self.stub.timeout, Err(self.wait));
+                }
+            }
+            Order::OneByOne | Order::All | Order::ThenAll | Order::LastGood => {}
         }
+    }
+
+    fn leave_silent(&self, memory: &mut Memory) {
         if self.stub.downgrade > 0 {
             memory.note_silence(self.query.client, self.begin, self.stub.downgrade);
         }
@@ -212,7 +261,9 @@ impl Lookup {
         let (client, server) = (self.query.client, usize::from(server));
         match self.stub.order {
             Order::LastGood => memory.stay(client, server),
-            Order::Current if self.is_without_edns && is_usable => memory.note_lack_of_edns(client, server),
+            Order::Current | Order::Quickest if self.is_without_edns && is_usable => {
+                memory.note_lack_of_edns(client, server);
+            }
             Order::Current if self.stub.downgrade > 0 => memory.note_answer(client, server),
             _ => {}
         }

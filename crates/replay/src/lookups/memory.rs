@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 use ldplayer_core::RunTime;
-use ldplayer_core::client::{TEST_LOOKUPS, TEST_NS};
+use ldplayer_core::client::{BAND_NS, TEST_LOOKUPS, TEST_NS};
+
+use super::round_trip::RoundTrip;
 
 /// What the clients of a worker remember: nothing, of most of them.
 #[derive(Debug, Default)]
@@ -30,6 +32,8 @@ struct Server {
     silent: u8,
     /// Whether it has answered at this level.
     is_verified: bool,
+    /// `None` before it has answered, or was silent.
+    round_trip: Option<RoundTrip>,
 }
 
 /// How a client asks a server.
@@ -97,6 +101,30 @@ impl Memory {
         (known.silent, known.is_verified) = (0, true);
     }
 
+    /// How long a client waits for a server, of one whose timeout is `first` before it knows anything of it.
+    pub fn timeout(&self, client: IpAddr, server: usize, first: i64) -> i64 {
+        let known = self.clients.get(&client).and_then(|client| client.servers.get(server));
+        known.and_then(|server| server.round_trip).map_or(first, |round_trip| round_trip.timeout)
+    }
+
+    /// A server answered within so many nanoseconds, or not within a timeout.
+    pub fn note_round_trip(&mut self, client: IpAddr, server: usize, first: i64, took: Result<i64, i64>) {
+        let known = self.server(client, server).round_trip.get_or_insert_with(|| RoundTrip::first(first));
+        match took {
+            Ok(took) => known.note_answer(took),
+            Err(timeout) => known.note_silence(timeout),
+        }
+    }
+
+    /// One of the servers that a client may ask whose timeouts are about the shortest, by a number that is drawn; `None` if there is none.
+    pub fn quickest(&self, client: IpAddr, servers: &[bool], first: i64, drawn: usize) -> Option<usize> {
+        let timeout = |server: &usize| self.timeout(client, *server, first);
+        let may_ask = || (0..servers.len()).filter(|&server| servers[server]);
+        let shortest = may_ask().map(|server| timeout(&server)).min()?;
+        let near = || may_ask().filter(|server| timeout(server) <= shortest + BAND_NS);
+        near().nth(drawn % near().count())
+    }
+
     /// A server is of use to a client without EDNS only.
     pub fn note_lack_of_edns(&mut self, client: IpAddr, server: usize) {
         let known = self.server(client, server);
@@ -116,7 +144,7 @@ impl Memory {
 
 impl Server {
     fn go_to(&mut self, level: Level) {
-        *self = Self { level, ..Self::default() };
+        *self = Self { level, round_trip: self.round_trip, ..Self::default() };
     }
 }
 
@@ -154,6 +182,22 @@ mod tests {
         memory.note_answer(CLIENT, 0);
         (0..9).for_each(|_| memory.note_silence(CLIENT, 0, 3));
         assert_eq!(memory.level(CLIENT, 0), Full, "it is known to answer queries with EDNS");
+    }
+
+    #[test]
+    fn one_of_the_quickest_servers_is_drawn_of_those_that_may_be_asked() {
+        let mut memory = Memory::default();
+        let first = 376_000_000;
+        let drawn =
+            |memory: &Memory, may: [bool; 3]| [0, 1, 2].map(|drawn| memory.quickest(CLIENT, &may, first, drawn));
+        assert_eq!(drawn(&memory, [true; 3]), [Some(0), Some(1), Some(2)]);
+        // 752 ms are within the band, and 1,504 are not.
+        memory.note_round_trip(CLIENT, 1, first, Err(first));
+        assert_eq!(drawn(&memory, [true; 3]), [Some(0), Some(1), Some(2)]);
+        memory.note_round_trip(CLIENT, 1, first, Err(2 * first));
+        assert_eq!(drawn(&memory, [true; 3]), [Some(0), Some(2), Some(0)]);
+        assert_eq!(drawn(&memory, [false, true, false]), [Some(1); 3]);
+        assert_eq!(drawn(&memory, [false; 3]), [None; 3]);
     }
 
     #[test]

@@ -282,6 +282,36 @@ fn dnsmasq_asks_all_servers_first_and_then_the_one_that_answered() {
     assert_eq!(dnsmasq.lookups.open(), 0);
 }
 
+/// As Unbound 1.17 did before a server that is silent, and before one that fails.
+#[test]
+fn unbound_waits_for_a_silent_server_twice_as_long_each_time_and_asks_it_twice_while_that_is_short() {
+    let mut silent = with_edns("unbound-forwarder", 1);
+    silent.run_until(60 * S);
+    assert_eq!(silent.asked(), "0@0 0@376 0@752 0@1504 0@2256 0@3760 0@5264 0@8272 0@11280");
+    assert_eq!(silent.row(), Some((Status::Timeout, None, 9, None, true)));
+    let mut fails = with_edns("unbound-forwarder", 1);
+    (0..5).for_each(|number| fails.answer(number, MS, 2));
+    assert_eq!(fails.asked(), "0@0 0@1 0@1 0@1 0@1");
+    assert_eq!(fails.row(), Some((Status::Answered, Some(2), 5, Some(1), true)));
+}
+
+#[test]
+fn unbound_keeps_to_servers_that_are_not_much_slower_than_the_quickest() {
+    let mut unbound = with_edns("unbound-forwarder", 2);
+    let silent = unbound.sent[0].1;
+    while unbound.sent.iter().all(|(_, server, _)| *server == silent) {
+        unbound.run_until(unbound.lookups.poll_timeout().unwrap().0);
+    }
+    let quick = unbound.sent.len() - 1;
+    unbound.answer(quick, unbound.sent[quick].2.0 + 20 * MS, 0);
+    let asked: Vec<String> = (3..20).map(|second| asked_next(&mut unbound, second * S, 2)).collect();
+    let client = query(7, 0).client;
+    let timeouts = [silent, 1 - silent].map(|server| unbound.lookups.memory.timeout(client, server, 376 * MS) / MS);
+    assert!(timeouts[0] >= 752 && timeouts[1] < 376, "{timeouts:?}");
+    let to_quick = asked.iter().filter(|asked| asked.starts_with(&(1 - silent).to_string())).count();
+    assert_eq!(to_quick, asked.len(), "{asked:?}");
+}
+
 #[test]
 fn what_cannot_be_sent_was_not_asked() {
     let policy = Policy { client: "glibc".parse().unwrap(), ..Policy::default() };
@@ -320,7 +350,7 @@ proptest! {
     /// Whatever the servers do, each lookup has one row, with as many attempts as were sent, and ends in bounded time.
     #[test]
     fn a_lookup_ends_once_with_all_its_attempts(
-        model in prop::sample::select(vec!["glibc", "musl", "go", "c-ares", "windows", "custom:rotate=on,order=then-all", "custom:rotate=on,skip-failed=on"]),
+        model in prop::sample::select(vec!["glibc", "musl", "go", "c-ares", "windows", "systemd-resolved", "dnsmasq", "unbound-forwarder", "custom:rotate=on,order=then-all", "custom:rotate=on,skip-failed=on"]),
         servers in 1..4_usize,
         ends in prop::collection::vec((0..8_u8, 0..4_000_i64), 0..40),
     ) {
