@@ -29,8 +29,7 @@ const RECEIVE_DROPS_PERCENT: f64 = 0.01;
 pub fn judge(report: &mut RunReport, analysis: &Analysis) {
     report.summary.cpu_wait = CpuWait::of(&report.summary.telemetry);
     if !report.agents.is_empty() {
-        // The client is on other machines than the server, and on several.
-        report.summary.cpu_wait.others_cores = None;
+        report.summary.cpu_wait = report.summary.cpu_wait.of_agents();
     }
     let host = Host::of(report);
     host.mark(&mut report.summary);

@@ -53,6 +53,13 @@ impl CpuWait {
         self.others_cores.is_some_and(|others| others >= share)
     }
 
+    /// What is known of it where agents are the client: they are on other machines than the server, and what one of them waited between two
+    /// of its samples may be spread over several of theirs together.
+    pub(crate) fn of_agents(self) -> Self {
+        let client = self.client.map(|waited| Waited { most_s: None, ..waited });
+        Self { client, others_cores: None, ..self }
+    }
+
     /// What the samples of both sides say. Of several machines, and where only one side was watched, it is not known what others used.
     pub(crate) fn of(telemetry: &Telemetry) -> Self {
         let waited = |side: &Option<SideUsage>| {
@@ -199,13 +206,22 @@ pub struct SocketsAtPeak {
 mod tests {
     use super::*;
 
-    /// The share of waiting of a server that got a core a thousand times in a second, waited so many microseconds each time, and mostly so many.
+    /// The share of waiting of a server that got a core a thousand times in a second. It waited for it so many microseconds on average, and in
+    /// the median.
     fn share(mean_us: f64, median_us: Option<f64>) -> f64 {
         let cpu_wait_s = Some(mean_us / 1e3);
         let server =
             SideUsage { to_s: 1.0, cpu_wait_s, cpu_runs: Some(1_000), cpu_wake_us: median_us, ..SideUsage::default() };
         let wait = CpuWait::of(&Telemetry { server: Some(server), ..Telemetry::default() });
         (wait.server.unwrap().share * 1e4).round() / 1e4
+    }
+
+    /// A wait of one agent that missed a sample would seem to be two short ones.
+    #[test]
+    fn how_long_a_single_wait_of_agents_was_is_not_known() {
+        let waited = Some(Waited { seconds: 1.0, share: 0.1, most_s: Some(0.01) });
+        let of = CpuWait { server: waited, client: waited, others_cores: Some(0.2) }.of_agents();
+        assert_eq!((of.client.unwrap().most_s, of.server, of.others_cores), (None, waited, None));
     }
 
     /// A run alone whose core slept between queries was disturbed: 21 µs each time were 11 more than waking up was said to take.
