@@ -469,6 +469,7 @@ fn dnsmasq_is_its_model() {
     ] {
         compare(&place, "dnsmasq:timeout=3s", servers);
     }
+    gives_up_as("dnsmasq:timeout=3s", &forwarder(start, "127.0.1.1", "+tries=1 +time=3", &[0.0]));
 }
 
 /// Starts systemd-resolved in a root of its own, as far as it needs one: it wants a link with an address, the folder /run, and a user.
@@ -527,13 +528,14 @@ fn resolved_is_its_model() {
     compare(&with_slow_timers(asking(6, &[0.0, 7.0])), "systemd-resolved", &[Silent, Answers]);
 }
 
-/// Which of several servers it asks first is chance.
+/// Which of several servers it asks first is chance. Without `discard-timeout` it answers whoever has waited for more than 1.9 s, too.
 #[test]
 fn unbound_as_a_forwarder_is_its_model() {
     use Server::{Answers, Closed, Fails, LacksEdns, Refuses, Silent, Truncates};
     let start = "cat >unbound.conf <<END\n\
                  server:\n interface: 127.0.1.1\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n directory: \"$PWD\"\n pidfile: \"\"\n\
                  use-syslog: no\n do-not-query-localhost: no\n module-config: iterator\n cache-max-ttl: 0\n\
+                 $(unbound-checkconf -o discard-timeout >/dev/null 2>&1 && echo ' discard-timeout: 0')\n\
                  forward-zone:\n name: .\n$(for server in $servers; do echo \" forward-addr: $server\"; done)\n\
                  END\n\
                  unbound -d -c unbound.conf 2>/dev/null & daemon=$!\n\
@@ -550,4 +552,5 @@ fn unbound_as_a_forwarder_is_its_model() {
     compare(&once, "unbound-forwarder", &[Silent]);
     compare(&once, "unbound-forwarder", &[Closed, Answers]);
     compare(&Place { tries: 24, ..once }, "unbound-forwarder", &[Silent, Answers]);
+    gives_up_as("unbound-forwarder:attempts=2", &asking(2, &[0.0]));
 }

@@ -272,10 +272,8 @@ impl Lookup {
     /// What the client does, now that an attempt has ended so.
     pub fn reaction(&self, attempt: Attempt, row: &Outcome, memory: &Memory) -> Reaction {
         let is_of_turn = attempt.number >= self.before;
-        // One socket for all servers has no errors of any of them.
-        let hears_errors = !matches!(self.stub.order, Order::All | Order::LastGood);
         let on_failure = match self.stub.turn(self.turn, self.servers) {
-            Some(turn) if turn.server.is_some() && is_of_turn && hears_errors => Reaction::Next,
+            Some(turn) if turn.server.is_some() && is_of_turn => Reaction::Next,
             _ => Reaction::Ignore,
         };
         match row.status {
@@ -292,7 +290,18 @@ impl Lookup {
             }
             // Its turn ends by the client's own time.
             Status::Timeout | Status::Answered | Status::Late | Status::Stray => Reaction::Ignore,
-            _ => on_failure,
+            _ if self.hears_errors(row.transport) => on_failure,
+            _ => Reaction::Ignore,
+        }
+    }
+
+    /// Whether the client hears that a server cannot be reached: one socket for all servers has no errors of any of them, and Unbound
+    /// passes over those of its UDP sockets.
+    fn hears_errors(&self, transport: Transport) -> bool {
+        match self.stub.order {
+            Order::All | Order::LastGood => false,
+            Order::Quickest => transport != Transport::Udp,
+            _ => true,
         }
     }
 

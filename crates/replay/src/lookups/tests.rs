@@ -295,6 +295,15 @@ fn unbound_waits_for_a_silent_server_twice_as_long_each_time_and_asks_it_twice_w
     assert_eq!(fails.row(), Some((Status::Answered, Some(2), 5, Some(1), true)));
 }
 
+/// The model went on at once after ICMP, at which Unbound 1.17 waits as if nothing had come.
+#[test]
+fn unbound_does_not_hear_that_a_port_is_closed() {
+    let mut unbound = with_edns("unbound-forwarder", 1);
+    unbound.end(0, MS, Status::Refused, None);
+    unbound.run_until(400 * MS);
+    assert_eq!(unbound.asked(), "0@0 0@376");
+}
+
 #[test]
 fn unbound_keeps_to_servers_that_are_not_much_slower_than_the_quickest() {
     let mut unbound = with_edns("unbound-forwarder", 2);
