@@ -44,7 +44,16 @@ enum Server {
     LacksEdns,
     /// Over UDP; it answers over TCP.
     Truncates,
+    /// Answers queries for A only.
+    OnlyA,
+    OnlyAaaa,
+    /// Fails for A, and answers queries for AAAA.
+    FailsA,
+    FailsAaaa,
 }
+
+/// AAAA (RFC 3596).
+const AAAA: u8 = 28;
 
 /// A query as a server saw it.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +61,7 @@ struct Seen {
     at: Instant,
     server: usize,
     over_tcp: bool,
+    is_aaaa: bool,
     id: [u8; 2],
     port: u16,
 }
@@ -74,7 +84,8 @@ impl Servers {
             tcp.set_nonblocking(true).unwrap();
             let (seen, stop) = (Arc::clone(&servers.seen), Arc::clone(&servers.stop));
             let note = move |over_tcp, query: &[u8], port| {
-                let seen_now = Seen { at: Instant::now(), server: number, over_tcp, id: [query[0], query[1]], port };
+                let (id, is_aaaa) = ([query[0], query[1]], is_for_aaaa(query));
+                let seen_now = Seen { at: Instant::now(), server: number, over_tcp, is_aaaa, id, port };
                 seen.lock().unwrap().push(seen_now);
             };
             servers.threads.push(thread::spawn(move || {
@@ -119,21 +130,36 @@ fn serve_tcp(listener: &TcpListener, note: &impl Fn(bool, &[u8], u16)) {
     stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat()).unwrap();
 }
 
+/// Where the question ends.
+fn question_end(query: &[u8]) -> usize {
+    query[12..].iter().position(|&octet| octet == 0).unwrap() + 12 + 5
+}
+
+fn is_for_aaaa(query: &[u8]) -> bool {
+    query[question_end(query) - 3] == AAAA
+}
+
 /// The question with an address, or what else a server says.
 fn answer(query: &[u8], server: Server) -> Option<Vec<u8>> {
-    let question = query[12..].iter().position(|&octet| octet == 0)? + 12 + 5;
+    let (question, is_aaaa) = (question_end(query), is_for_aaaa(query));
     let mut answer = query[..question].to_vec();
     (answer[2], answer[3]) = (0x81, 0x80);
     answer[6..12].fill(0);
     match server {
         Server::Silent | Server::Closed => return None,
+        Server::OnlyA if is_aaaa => return None,
+        Server::OnlyAaaa if !is_aaaa => return None,
         Server::Fails => answer[3] |= 2,
+        Server::FailsA if !is_aaaa => answer[3] |= 2,
+        Server::FailsAaaa if is_aaaa => answer[3] |= 2,
         Server::Refuses => answer[3] |= 5,
         Server::Truncates => answer[2] |= 2,
         Server::LacksEdns if query[11] > 0 => answer[3] |= 1,
-        Server::LacksEdns | Server::Answers => {
+        _ => {
             answer[7] = 1;
-            answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 80]);
+            let (qtype, address) = if is_aaaa { (AAAA, &[0x20; 16][..]) } else { (1, &[192, 0, 2, 80][..]) };
+            answer.extend([0xc0, 12, 0, qtype, 0, 1, 0, 0, 0, 60, 0, address.len() as u8]);
+            answer.extend(address);
         }
     }
     if query[11] > 0 && server != Server::LacksEdns {
@@ -154,6 +180,8 @@ struct Place {
     lookups: Vec<f64>,
     /// Whether the program asks with EDNS, whatever it is asked with.
     has_edns: bool,
+    /// Whether each lookup is for A and for AAAA.
+    is_for_both: bool,
     /// So often it is tried whether the program does the same as its model.
     tries: usize,
     /// Times differ by one part in so many.
@@ -166,7 +194,15 @@ impl Place {
         namespace.run(|| Netlink::open().unwrap().loopback_up().unwrap()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("nsswitch.conf"), "hosts: dns\n").unwrap();
-        Self { namespace, folder, lookups: vec![0.0], has_edns: false, tries: TRIES, precision: 100 }
+        Self {
+            namespace,
+            folder,
+            lookups: vec![0.0],
+            has_edns: false,
+            is_for_both: false,
+            tries: TRIES,
+            precision: 100,
+        }
     }
 
     /// A place with a script in place of a compiled program.
@@ -194,8 +230,11 @@ impl Place {
     /// What a client of this model makes of the same name.
     fn replay(&self, model: &str, servers: usize, edns: bool) -> Value {
         let edns = if edns { "1200" } else { "-" };
-        let line = |(number, at)| format!("{at}\t192.0.2.1\t{}\tA\t{edns}\n", name(number));
-        let lines: String = self.lookups.iter().enumerate().map(line).collect();
+        let types = if self.is_for_both { &["A", "AAAA"][..] } else { &["A"] };
+        let lines = self.lookups.iter().enumerate().flat_map(|(number, at)| {
+            types.iter().map(move |qtype| format!("{at}\t192.0.2.1\t{}\t{qtype}\t{edns}\n", name(number)))
+        });
+        let lines: String = lines.collect();
         let trace = format!("time\tsrc\tqname\tqtype\tedns\n{lines}");
         fs::write(self.folder.path().join("trace.tsv"), trace).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
@@ -211,10 +250,11 @@ impl Place {
     }
 }
 
-/// Server, transport, milliseconds since the first query, and port of each.
-fn shown(seen: &[Seen]) -> Vec<(usize, bool, u128, u16)> {
+/// Server, transport, whether it is for AAAA, milliseconds since the first query, and port of each.
+fn shown(seen: &[Seen]) -> Vec<(usize, bool, bool, u128, u16)> {
     let Some(first) = seen.first() else { return Vec::new() };
-    seen.iter().map(|seen| (seen.server, seen.over_tcp, (seen.at - first.at).as_millis(), seen.port)).collect()
+    let since = |seen: &Seen| (seen.at - first.at).as_millis();
+    seen.iter().map(|seen| (seen.server, seen.over_tcp, seen.is_aaaa, since(seen), seen.port)).collect()
 }
 
 /// Whether both sent the same to the same servers at about the same times. What is sent at one moment has no order.
@@ -225,7 +265,8 @@ fn are_alike(real: &[Seen], model: &[Seen], place: &Place) -> bool {
     };
     let (real_order, model_order) = (by_moment(real), by_moment(model));
     let mut pairs = real_order.iter().zip(&model_order);
-    let is_same = |a: &Seen, b: &Seen| (a.server, a.over_tcp) == (b.server, b.over_tcp) && close(a, b);
+    let what = |seen: &Seen| (seen.server, seen.over_tcp, seen.is_aaaa);
+    let is_same = |a: &Seen, b: &Seen| what(a) == what(b) && close(a, b);
     let of_each = |seen: &[Seen]| -> Vec<_> {
         by_lookup(seen, &place.lookups).iter().map(|lookup| (ids(lookup), ports(lookup))).collect()
     };
@@ -239,7 +280,7 @@ fn by_moment(seen: &[Seen]) -> Vec<Seen> {
     order.sort_by_key(|seen| seen.at);
     let is_one_moment = |a: &Seen, b: &Seen| b.at - a.at < Duration::from_millis(25);
     for moment in order.chunk_by_mut(is_one_moment) {
-        moment.sort_by_key(|seen| (seen.server, seen.over_tcp));
+        moment.sort_by_key(|seen| (seen.server, seen.over_tcp, seen.is_aaaa));
     }
     order
 }
@@ -267,11 +308,13 @@ fn ports(seen: &[Seen]) -> Vec<Option<usize>> {
     over_udp.iter().map(|port| over_udp.iter().position(|earlier| earlier == port)).collect()
 }
 
-/// Whether all queries over UDP have one ID.
+/// Whether all queries over UDP for one type have one ID.
 fn ids(seen: &[Seen]) -> bool {
-    let mut over_udp = seen.iter().filter(|seen| !seen.over_tcp).map(|seen| seen.id);
-    let first = over_udp.next();
-    over_udp.all(|id| Some(id) == first)
+    [false, true].iter().all(|is_aaaa| {
+        let mut over_udp = seen.iter().filter(|seen| !seen.over_tcp && seen.is_aaaa == *is_aaaa).map(|seen| seen.id);
+        let first = over_udp.next();
+        over_udp.all(|id| Some(id) == first)
+    })
 }
 
 /// Lets the program of the folder and a client of the model look up the same.
@@ -288,9 +331,10 @@ fn compare(place: &Place, model: &str, servers: &[Server]) {
         let running = Servers::start(&place.namespace, servers);
         let run = place.replay(model, servers.len(), edns);
         let of_model = running.end();
-        let lookups = &run["summary"]["lookups"];
-        // The program says how many of its lookups failed.
-        let failed = [output.status.code().map(|code| code as u64), lookups["failed"].as_u64()];
+        let (lookups, unsent) = (&run["summary"]["lookups"], &run["summary"]["queries"]["not_sent"]);
+        // The program says how many of its lookups failed. That for AAAA may not have been sent, since it waited for that for A.
+        let unanswered = lookups["failed"].as_u64().zip(unsent.as_u64()).map(|(failed, unsent)| failed + unsent);
+        let failed = [output.status.code().map(|code| code as u64), unanswered];
         // Which of two servers answers a forwarder first is chance.
         assert!(is_forwarder || failed[0] == failed[1], "{model} {servers:?}: {failed:?}, {lookups}");
         let is_like = |model: &[Seen]| are_alike(&real, model, place);
@@ -357,6 +401,58 @@ fn glibc_is_its_model() {
     use Server::{Answers, LacksEdns, Truncates};
     for servers in [&[Truncates][..], &[LacksEdns], &[LacksEdns, Answers]] {
         compare(&place, "glibc:timeout=1s", servers);
+    }
+}
+
+/// Asks for both families so often, every five seconds, and ends with the number of answers that it lacks.
+const BOTH: &str = r#"
+#include <netdb.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+int main(void) {
+  struct timeval begun, now;
+  int lacking = 0;
+  gettimeofday(&begun, NULL);
+  for (int number = 0; number < LOOKUPS; number++) {
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM }, *found = NULL;
+    char name[32];
+    gettimeofday(&now, NULL);
+    long wait = number * 5000000L - ((now.tv_sec - begun.tv_sec) * 1000000L + now.tv_usec - begun.tv_usec);
+    if (wait > 0) usleep(wait);
+    snprintf(name, sizeof name, number ? "w%d.example." : "www.example.", number);
+    int has_a = 0, has_aaaa = 0;
+    if (getaddrinfo(name, 0, &hints, &found) != 0) found = NULL;
+    for (struct addrinfo *one = found; one; one = one->ai_next) *(one->ai_family == AF_INET ? &has_a : &has_aaaa) = 1;
+    lacking += 2 - has_a - has_aaaa;
+  }
+  return lacking;
+}
+"#;
+
+/// What it has learnt of a server in the first lookup shows in the second.
+#[test]
+fn glibc_looks_up_a_and_aaaa_together() {
+    use Server::{Answers, Closed, Fails, FailsA, FailsAaaa, OnlyA, OnlyAaaa, Silent};
+    let place = |lookups: &[f64]| {
+        let count = format!("-DLOOKUPS={}", lookups.len());
+        Place { lookups: lookups.to_vec(), is_for_both: true, ..compiled("cc", BOTH, &[&count]) }
+    };
+    let twice = place(&[0.0, 5.0]);
+    for servers in [&[OnlyA][..], &[OnlyAaaa]] {
+        compare(&twice, "glibc:timeout=1s", servers);
+    }
+    let once = place(&[0.0]);
+    for servers in [
+        &[FailsAaaa][..],
+        &[FailsA, Answers],
+        &[OnlyA, Answers],
+        &[Silent, Answers],
+        &[Fails, Answers],
+        &[Closed, Answers],
+    ] {
+        compare(&once, "glibc:timeout=1s", servers);
     }
 }
 

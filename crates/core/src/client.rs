@@ -52,6 +52,9 @@ pub struct Stub {
     pub downgrade: u8,
     /// The ports that the attempts of a lookup over UDP come from.
     pub ports: Ports,
+    /// Whether it looks up A and AAAA of a name together: a server that answers one of both only is asked for them in turn, then from a port
+    /// for each, and then the client is content with one; it goes over to the next server where none of both was answered.
+    pub pairs: bool,
 }
 
 /// When an attempt over UDP has another port than one before it in the lookup.
@@ -184,6 +187,7 @@ const CUSTOM: Stub = Stub {
     edns_again: 0,
     downgrade: 0,
     ports: Ports::One,
+    pairs: false,
 };
 
 /// The C library of GNU: `RES_TIMEOUT` and `RES_DFLRETRY` of resolv.h, resolv.conf(5).
@@ -194,6 +198,7 @@ const GLIBC: Stub = Stub {
     late: true,
     keep_id: true,
     ports: Ports::UntilFailure,
+    pairs: true,
     ..CUSTOM
 };
 
@@ -201,7 +206,7 @@ const GLIBC: Stub = Stub {
 pub const STUBS: [(&str, Stub); 10] = [
     ("custom", CUSTOM),
     ("glibc", GLIBC),
-    ("android", Stub { growth: Growth::Android, late: false, ..GLIBC }),
+    ("android", Stub { growth: Growth::Android, late: false, pairs: false, ..GLIBC }),
     (
         "musl",
         Stub {
@@ -375,7 +380,7 @@ pub struct BadClient {
 /// The settings of a stub as they are written: name, how it is read, how it is shown.
 type Setting = (&'static str, fn(&mut Stub, &str) -> Option<()>, fn(&Stub) -> String);
 
-const SETTINGS: [Setting; 15] = [
+const SETTINGS: [Setting; 16] = [
     (
         "attempts",
         |stub, word| set(&mut stub.attempts, word.parse().ok().filter(|count| (1..=MOST_ATTEMPTS).contains(count))),
@@ -410,6 +415,7 @@ const SETTINGS: [Setting; 15] = [
         |stub| stub.downgrade.to_string(),
     ),
     ("ports", |stub, word| set(&mut stub.ports, value(&PORTS, word)), |stub| word_of(&PORTS, stub.ports)),
+    ("pairs", |stub, word| set(&mut stub.pairs, switch(word)), |stub| on_off(stub.pairs)),
 ];
 
 const GROWTHS: [(&str, Growth); 7] = [

@@ -5,9 +5,12 @@
 
 mod lookup;
 mod memory;
+mod pairs;
 mod round_trip;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_pairs;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,6 +21,7 @@ use ldplayer_core::{Attempt, Fingerprint, Ignore, Outcome, Policy, Query, Reason
 
 use self::lookup::{After, Lookup};
 use self::memory::Memory;
+use self::pairs::{Pairs, Place};
 use crate::counts::Counts;
 use crate::response_sink::{AttemptEnd, AttemptEvent};
 use crate::slab::{Slab, Slot};
@@ -42,6 +46,7 @@ pub struct Lookups {
     ignore: Arc<Ignore>,
     memory: Memory,
     open: Slab<Lookup>,
+    pairs: Pairs,
     /// The next attempts are numbered from here; tells lookups in the same slot apart.
     serial: u32,
     /// When the turns of lookups end. Those that have ended are passed over.
@@ -60,6 +65,7 @@ impl Lookups {
             ignore: Arc::clone(ignore),
             memory: Memory::default(),
             open: Slab::default(),
+            pairs: Pairs::default(),
             serial: 0,
             timers: BinaryHeap::new(),
             asks: VecDeque::new(),
@@ -87,7 +93,7 @@ impl Lookups {
         self.serial = self.serial.wrapping_add(1);
         let lookup = Lookup::new(now, query, stub, self.serial, servers.clamp(1, MOST_SERVERS));
         let slot = self.open.insert(lookup);
-        self.begin_turn(now, slot);
+        self.begin(now, slot);
     }
 
     /// The next attempt to send.
@@ -110,10 +116,17 @@ impl Lookups {
                 return;
             }
             self.timers.pop();
-            let is_over = |lookup: &Lookup| lookup.serial == serial && lookup.deadline <= now;
-            if let Some(lookup) = self.open.get_mut(slot).filter(|lookup| is_over(lookup)) {
-                lookup.note_silence(&mut self.memory);
-                self.next_turn(at, slot);
+            let is_over = |lookup: &Lookup| lookup.serial == serial && (lookup.deadline <= now || lookup.is_alone(now));
+            let Some(lookup) = self.open.get_mut(slot).filter(|lookup| is_over(lookup)) else { continue };
+            match lookup.pair {
+                // The turns of both are those of the first.
+                Some(Place { pair, which: 0 }) => self.end_round(at, pair),
+                Some(_) => {}
+                None if lookup.is_alone(now) => self.release(slot),
+                None => {
+                    lookup.note_silence(&mut self.memory);
+                    self.next_turn(at, slot);
+                }
             }
         }
     }
@@ -163,6 +176,10 @@ impl Lookups {
         }
     }
 
+    fn add_timer(&mut self, at: RunTime, slot: Slot, serial: u32) {
+        self.timers.push(Reverse((at, slot, serial)));
+    }
+
     fn next_turn(&mut self, now: RunTime, slot: Slot) {
         if let Some(lookup) = self.open.get_mut(slot) {
             lookup.turn += 1;
@@ -193,8 +210,13 @@ impl Lookups {
         };
         lookup.note_round_trip(attempt, &row, &mut self.memory);
         match lookup.reaction(attempt, &row, &self.memory) {
-            Reaction::Accept => self.accept(attempt, row, found),
+            Reaction::Accept => self.take(now, attempt, row, found),
             Reaction::Ignore => lookup.note_failure(row, found),
+            Reaction::Next if lookup.pair.is_some() => {
+                let (place, was_reached) = (lookup.pair, row.rcode.is_some());
+                lookup.note_failure(row, found);
+                place.into_iter().for_each(|place| self.note_failed_half(now, place, was_reached));
+            }
             Reaction::Next if lookup.has_failed_everywhere() => match row.rcode {
                 Some(_) => self.accept(attempt, row, found),
                 None => {
@@ -241,15 +263,21 @@ impl Lookups {
     /// Ends a lookup with the answer of an attempt. One that is of no use to whoever asked was the client's last all the same.
     fn accept(&mut self, attempt: Attempt, row: Outcome, found: Option<Fingerprint>) {
         let Some(lookup) = self.open.remove(attempt.lookup) else { return };
+        self.pairs.forget(&lookup);
         let gave_up = !is_usable(row.rcode.unwrap_or(0));
         lookup.note_answer(attempt.server, !gave_up, &mut self.memory);
         let row = lookup.row(Outcome { status: Status::Answered, gave_up, ..row });
         self.finish(lookup.judged(row, found, &self.ignore));
     }
 
-    /// Ends a lookup without an answer that its client takes.
+    /// Ends a lookup, and the other of its pair, without an answer that its client takes.
     fn give_up(&mut self, slot: Slot, reason: Option<Reason>) {
+        self.part(slot).into_iter().flatten().for_each(|slot| self.end_unanswered(slot, reason));
+    }
+
+    fn end_unanswered(&mut self, slot: Slot, reason: Option<Reason>) {
         let Some(mut lookup) = self.open.remove(slot) else { return };
+        self.pairs.forget(&lookup);
         let mut found = None;
         let row = match lookup.failed.take() {
             Some(failed) if reason.is_none() => {
@@ -258,7 +286,8 @@ impl Lookups {
             }
             _ if lookup.submitted.is_none() => Outcome {
                 status: Status::NotSent,
-                reason: reason.or(Some(Reason::SendError)),
+                // The second of a pair waits for the answer to the first.
+                reason: reason.or(Some(if lookup.attempts == 0 { Reason::NothingToFollow } else { Reason::SendError })),
                 ..Outcome::unfinished(&lookup.query)
             },
             _ => Outcome { status: Status::Timeout, reason, ..Outcome::unfinished(&lookup.query) },

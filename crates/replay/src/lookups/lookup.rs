@@ -5,6 +5,7 @@ use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Qu
 
 use super::Ask;
 use super::memory::{Level, Memory};
+use super::pairs::{self, Held, Place};
 use crate::slab::Slot;
 
 /// A lookup that has not ended.
@@ -13,6 +14,11 @@ pub struct Lookup {
     pub query: Query,
     pub stub: Stub,
     pub serial: u32,
+    pub begun: RunTime,
+    /// What its pair is found by, its place in that, and the answer that waits for that of the other.
+    pub key: Option<(u64, bool)>,
+    pub pair: Option<Place>,
+    pub held: Option<Box<Held>>,
     /// The number of servers of its client, and the one that its list begins with in this turn.
     pub servers: usize,
     pub begin: usize,
@@ -71,10 +77,15 @@ pub enum After {
 impl Lookup {
     /// A lookup that begins at `now`.
     pub fn new(now: RunTime, query: Query, stub: Stub, serial: u32, servers: usize) -> Self {
+        let key = if stub.pairs { pairs::key(&query) } else { None };
         Self {
             query,
             stub,
             serial,
+            begun: now,
+            key,
+            pair: None,
+            held: None,
             servers,
             begin: if stub.rotate { serial as usize % servers } else { 0 },
             turn: 0,

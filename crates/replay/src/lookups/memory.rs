@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use ldplayer_core::RunTime;
 use ldplayer_core::client::{BAND_NS, TEST_LOOKUPS, TEST_NS};
 
+use super::pairs::Mode;
 use super::round_trip::RoundTrip;
 
 /// What the clients of a worker remember: nothing, of most of them.
@@ -18,6 +19,8 @@ pub struct Memory {
 struct Client {
     /// The server that it stays with; `None` before it has chosen one.
     current: Option<u8>,
+    /// How it asks for A and AAAA together.
+    mode: Mode,
     /// Lookups since all servers were asked, and when that was.
     lookups: u16,
     tested: RunTime,
@@ -64,6 +67,16 @@ impl Memory {
     /// A client stays with a server from now on.
     pub fn stay(&mut self, client: IpAddr, server: usize) {
         self.clients.entry(client).or_default().current = Some(server as u8);
+    }
+
+    /// How a client asks for A and AAAA together.
+    pub fn mode(&self, client: IpAddr) -> Mode {
+        self.clients.get(&client).map_or(Mode::AtOnce, |client| client.mode)
+    }
+
+    /// A client asks for A and AAAA in this way from now on.
+    pub fn set_mode(&mut self, client: IpAddr, mode: Mode) {
+        self.clients.entry(client).or_default().mode = mode;
     }
 
     /// Whether a client asks all its servers in the lookup that begins at `now`.
