@@ -12,6 +12,20 @@ use crate::Cli;
 use crate::failure::BAD_INPUT;
 use crate::printing;
 
+/// What people come for, and the command that does it: all that `ldplayer` says without arguments.
+pub const JOBS: [(&str, &str); 5] = [
+    ("See it work", "ldplayer demo"),
+    ("See what is in a capture", "ldplayer inspect capture.pcap"),
+    ("Replay it against a server", "ldplayer replay capture.pcap --server 127.0.0.1"),
+    ("Find how much a server bears", "ldplayer replay names.txt --server 127.0.0.1 --find 'p99 <= 50ms'"),
+    ("Compare servers and what-ifs", "ldplayer experiment what-if.toml -o runs/what-if"),
+];
+
+fn first_words() -> String {
+    let jobs: String = JOBS.iter().map(|(job, command)| format!("  {job}:\n    {command}\n")).collect();
+    format!("{jobs}\n`ldplayer help` lists all commands, `ldplayer replay --help` the options of one.\n")
+}
+
 /// The command line as records keep it: without users and passwords in URLs.
 pub fn given() -> Vec<String> {
     std::env::args_os().map(|argument| without_userinfo(&argument.to_string_lossy())).collect()
@@ -29,6 +43,10 @@ pub fn explain(error: &Error) -> ExitCode {
                 }
                 _ => ExitCode::SUCCESS,
             }
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if std::env::args_os().len() < 2 => {
+            printing::to_stderr(format_args!("{}", first_words()));
+            ExitCode::from(BAD_INPUT)
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
@@ -68,6 +86,7 @@ fn meant(error: &Error) -> Option<String> {
     let word = words(error, kind).into_iter().next()?;
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     nearest::meant(&word, &known).map(|(meant, value)| match value {
+        _ if error.kind() == ErrorKind::UnknownArgument && !meant.starts_with('-') => format!("the argument `{meant}`"),
         Some(value) => format!("`{meant} {value}`"),
         None => format!("`{meant}`"),
     })
@@ -90,9 +109,12 @@ fn called(error: &Error) -> Command {
         .fold(Cli::command(), |command, name| command.find_subcommand(name).cloned().unwrap_or(command))
 }
 
+/// The options, and the names of the arguments without one.
 fn options(command: &Command) -> Vec<String> {
     let shown = command.get_arguments().filter(|option| !option.is_hide_set());
-    shown.filter_map(|option| option.get_long()).map(|long| format!("--{long}")).collect()
+    let options = shown.filter_map(|option| option.get_long()).map(|long| format!("--{long}"));
+    let names = command.get_positionals().filter_map(|argument| argument.get_value_names()?.first());
+    options.chain(names.map(ToString::to_string)).collect()
 }
 
 fn commands(command: &Command) -> Vec<String> {

@@ -23,6 +23,7 @@ mod replay;
 mod report;
 mod rows;
 mod serve;
+mod summary;
 mod testbed;
 mod zones;
 

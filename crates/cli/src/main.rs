@@ -115,4 +115,12 @@ mod tests {
         }
         assert!(count > 60, "{count} examples");
     }
+
+    #[test]
+    fn the_commands_for_five_jobs_are_calls_that_are_taken() {
+        for (job, command) in arguments::JOBS {
+            let [call] = calls(command).try_into().unwrap();
+            Cli::try_parse_from(&call).unwrap_or_else(|error| panic!("{job}: {error}"));
+        }
+    }
 }

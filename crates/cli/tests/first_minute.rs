@@ -145,6 +145,45 @@ fn rows_are_printed_as_a_condition_and_a_format_say() {
     assert_eq!(rows(&["--where", "latency > 10 s"]), rows(&["--where", "latency > 10s"]));
 }
 
+/// As dnsperf's users copy it, and as programs read it.
+#[test]
+fn a_run_is_summed_up_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, server) = (names(folder.path()), responder());
+    let run = folder.path().join("run").to_str().unwrap().to_owned();
+    let options = ["--precision", "low", "-o", &run, "--summary", "line"];
+    let made = ldplayer(&[&["replay", &list, "--server", &server][..], &options].concat());
+    let line = out(&made);
+    let begins = line.starts_with("3 of 3 queries answered");
+    assert!(
+        begins && line.contains("; latency ms: p50 ") && line.contains(", mean ") && line.lines().count() == 1,
+        "{line}"
+    );
+    let summary = |form: &str| out(&ldplayer(&["report", &run, "--summary", form]));
+    assert_eq!(summary("line"), line);
+    let json: Value = serde_json::from_str(&summary("json")).unwrap();
+    let whole: Value = serde_json::from_slice(&fs::read(Path::new(&run).join("run.json")).unwrap()).unwrap();
+    let latency = &whole["summary"]["latency_ms"];
+    assert_eq!((&json["run"], &json["answered"]), (&run.as_str().into(), &3.into()), "{json}");
+    assert_eq!((&json["mean_ms"], &json["p95_ms"]), (&latency["from_sent"]["mean"], &latency["from_sent"]["p95"]));
+    assert!(latency["answered_only"]["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{latency}");
+    let csv = out(&ldplayer(&["report", &run, &run, "--summary", "csv", "--html", &format!("{run}/both.html")]));
+    let [header, first, second] = csv.lines().collect::<Vec<_>>().try_into().unwrap();
+    assert!(header.starts_with("run,replay,server_ok,elapsed_s,trace,sent,answered,"), "{header}");
+    assert_eq!((first, header.split(',').count()), (second, json.as_object().unwrap().len()));
+    assert!(first.contains(",,") && first.ends_with(",NOERROR 3"), "nothing was expected of the server: {first}");
+    let experiment = ldplayer(&["replay", &list, "--server", &server, "--summary", "csv", "--json"]);
+    assert_eq!(experiment.status.code(), Some(2), "either");
+}
+
+#[test]
+fn without_arguments_the_commands_for_five_jobs_are_shown() {
+    let bare = ldplayer(&[]);
+    assert_eq!((bare.status.code(), out(&bare).as_str()), (Some(2), ""));
+    assert_eq!(err(&bare).lines().filter(|line| line.starts_with("    ldplayer ")).count(), 5, "{}", err(&bare));
+    assert!(err(&bare).lines().all(|line| line.len() <= 80), "{}", err(&bare));
+}
+
 #[test]
 fn mistakes_in_arguments_are_told_in_one_line_with_the_nearest_word() {
     for (arguments, told) in [
@@ -161,6 +200,10 @@ fn mistakes_in_arguments_are_told_in_one_line_with_the_nearest_word() {
             "ldplayer: unexpected argument '--duration' found: did you mean `--for`?",
         ),
         (&["replay", "x", "-Q", "10"], "ldplayer: unexpected argument '-Q' found: did you mean `--rate`?"),
+        (
+            &["replay", "-d", "x", "-s", "127.0.0.1"],
+            "ldplayer: unexpected argument '-d' found: did you mean the argument `TRACE`?",
+        ),
         (&["replay", "x", "--tls"], "ldplayer: unexpected argument '--tls' found: did you mean `--transport dot`?"),
         (
             &["replay", "x", "--verbose"],

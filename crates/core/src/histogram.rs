@@ -72,6 +72,11 @@ impl Histogram {
         self.0.value_at_quantile(quantile) as i64
     }
 
+    /// The mean duration in nanoseconds, of counts with three significant digits.
+    pub fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
     /// The longest duration counted, in nanoseconds.
     pub fn max(&self) -> i64 {
         self.0.max() as i64

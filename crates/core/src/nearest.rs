@@ -5,14 +5,15 @@ const SHORTEST: usize = 4;
 
 /// Words of other tools (dnsperf, kdig, k6, wrk, flamethrower, kxdpgun) and of users, each with ours. Without `--`, with `-` for `_`; a
 /// word may have several meanings, of which the first counts that the command or file has.
-const SYNONYMS: [(&str, &str); 58] = [
+const SYNONYMS: [(&str, &str); 59] = [
     ("-Q", "rate"),
     ("-T", "workers"),
     ("-c", "clients"),
-    ("-d", "for"),
+    ("-d", "TRACE"),
     ("-l", "for"),
     ("-m", "transport"),
     ("-n", "loop"),
+    ("-p", "server ADDR:PORT"),
     ("-s", "server"),
     ("-t", "query-timeout"),
     ("address", "server"),

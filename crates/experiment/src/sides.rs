@@ -238,8 +238,7 @@ fn add(side: &mut Side, number: u32, name: &str, path: &Path, choice: &Choice) -
 
 /// The percentiles that carry a mark.
 fn latencies() -> impl Iterator<Item = Quantity> {
-    let percentiles = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
-    percentiles.into_iter().map(|quantile| Quantity::Latency { quantile, from: Origin::Sent })
+    Quantile::MARKED.into_iter().map(|quantile| Quantity::Latency { quantile, from: Origin::Sent })
 }
 
 /// The runs of a cell that count.

@@ -14,7 +14,7 @@
 //! `axis.rs` what both draw them over. `page.rs` fills the template of a run's page with the parts in `page/` (`head.rs` what stands on top, `tables.rs`, `usage.rs`, `agents.rs`
 //! and `answers.rs` its tables, `settings.rs` what was asked for); `page/overlay.rs` is the page of several runs, and `rewrite.rs` writes
 //! pages of runs that ended before. `many.rs` gathers the cells of an experiment, `many/` shows them. `ratio.rs` and `ratio/` show the
-//! study of response times over UDP and connections. `text.rs` is a run for a terminal, `metrics.rs` a run that still goes on. `assets/` has
+//! study of response times over UDP and connections. `text.rs` is a run for a terminal, `summary.rs` a run in one line, `metrics.rs` a run that still goes on. `assets/` has
 //! templates, styles and scripts of pages.
 
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod metrics;
 mod page;
 pub mod ratio;
 mod rewrite;
+mod summary;
 mod text;
 pub mod xml;
 
@@ -37,6 +38,7 @@ use ldplayer_results::{Evaluated, ResultsError};
 
 pub use curves::{Curves, read_curves};
 pub use rewrite::{rewrite_page, rewrite_pages};
+pub use summary::{summary_line, summary_row};
 pub use text::{AnswersText, RunText, without_late};
 
 /// Writes `report.html` into the directory of a run that has just ended.

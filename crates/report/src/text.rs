@@ -420,15 +420,18 @@ impl fmt::Display for SpreadLine<'_> {
     }
 }
 
-struct TailLine<'a>(&'a Tail);
+/// A latency; the mean only where it is known.
+pub(crate) struct TailLine<'a>(pub &'a Tail);
 
 impl fmt::Display for TailLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |value: Option<f64>| value.map_or("unanswered".to_owned(), |ms| format!("{ms:.3}"));
-        let Tail { p50, p90, p99, p999, max, .. } = *self.0;
-        write!(f, "ms: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}", ms(p50), ms(p90), ms(p99), ms(p999), ms(max))?;
-        let Good { p50, p90, p99, p999 } = self.0.good.unwrap_or_default();
-        let marks = [(p50, "p50"), (p90, "p90"), (p99, "p99"), (p999, "p99.9")];
+        let Tail { mean, p50, p90, p95, p99, p999, max, .. } = *self.0;
+        let [p50, p90, p95, p99, p999, max] = [p50, p90, p95, p99, p999, max].map(ms);
+        write!(f, "ms: p50 {p50}, p90 {p90}, p95 {p95}, p99 {p99}, p99.9 {p999}, max {max}")?;
+        mean.map_or(Ok(()), |mean| write!(f, ", mean {mean:.3}"))?;
+        let Good { p50, p90, p95, p99, p999 } = self.0.good.unwrap_or_default();
+        let marks = [(p50, "p50"), (p90, "p90"), (p95, "p95"), (p99, "p99"), (p999, "p99.9")];
         let touched: Vec<&str> =
             marks.into_iter().filter(|(good, _)| *good == Some(false)).map(|(_, name)| name).collect();
         if touched.is_empty() { Ok(()) } else { write!(f, " ({} touched by the host)", touched.join(", ")) }

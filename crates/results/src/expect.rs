@@ -6,7 +6,7 @@
 //! answered timed_out failed not_sent truncated        %, or so many `queries`; 0 needs no unit
 //! any RCODE: noerror servfail refused nxdomain …      % of the answers, or so many `answers`
 //! match better worse changed                          % of the compared answers, or so many `answers`
-//! p50 p90 p99 p999 max                                ns us ms s m h, from sent; p99(intended): from due
+//! p50 p90 p95 p99 p999 max                            ns us ms s m h, from sent; p99(intended): from due
 //! drift                                               % by which the median latency changed over the run
 //! cpu                                                 processor time of the server for each query sent
 //! memory                                              B kB MB GB: most that the server had resident; memory(pss): shared once
@@ -107,6 +107,7 @@ pub enum Resident {
 pub enum Quantile {
     P50,
     P90,
+    P95,
     P99,
     P999,
     Max,
@@ -194,8 +195,16 @@ impl Resident {
 }
 
 impl Quantile {
-    const NAMED: [(&'static str, Self); 5] =
-        [("p50", Self::P50), ("p90", Self::P90), ("p99", Self::P99), ("p999", Self::P999), ("max", Self::Max)];
+    const NAMED: [(&'static str, Self); 6] = [
+        ("p50", Self::P50),
+        ("p90", Self::P90),
+        ("p95", Self::P95),
+        ("p99", Self::P99),
+        ("p999", Self::P999),
+        ("max", Self::Max),
+    ];
+    /// Those that carry a mark.
+    pub const MARKED: [Self; 5] = [Self::P50, Self::P90, Self::P95, Self::P99, Self::P999];
 }
 
 impl Origin {

@@ -129,8 +129,7 @@ impl Quantity {
             Self::Latency { quantile, from } => {
                 let latency = &summary.latency_ms;
                 let tail = if from == Origin::Sent { &latency.from_sent } else { &latency.from_intended };
-                let found = Measurement::Milliseconds(quantile.of(tail));
-                if tail.queries == 0 { Err("no query was sent") } else { Ok(found) }
+                quantile.of(tail)
             }
             Self::Drift => {
                 let drift = summary.latency_ms.drift_percent.map(Measurement::Change);
@@ -150,9 +149,7 @@ impl Quantity {
                 .or(summary.rate.qps_mean)
                 .map(Measurement::Rate)
                 .ok_or("queries of one moment have no rate"),
-            Self::Lookup(quantile) => {
-                of_lookups(summary).map(|lookups| Measurement::Milliseconds(quantile.of(&lookups.time_ms)))
-            }
+            Self::Lookup(quantile) => of_lookups(summary).and_then(|lookups| quantile.of(&lookups.time_ms)),
             Self::LookupFailed => of_lookups(summary).map(|of| Measurement::Part { part: of.failed, whole: of.asked }),
             Self::Attempts => of_lookups(summary).map(|lookups| Measurement::Attempts(lookups.attempts)),
         }
@@ -184,19 +181,27 @@ impl Quantile {
         match self {
             Self::P50 => good.p50,
             Self::P90 => good.p90,
+            Self::P95 => good.p95,
             Self::P99 => good.p99,
             Self::P999 => good.p999,
             Self::Max => None,
         }
     }
 
-    fn of(self, tail: &Tail) -> Option<f64> {
-        match self {
+    /// What the queries have; or why that is not known.
+    fn of(self, tail: &Tail) -> Result<Measurement, &'static str> {
+        let ms = match self {
             Self::P50 => tail.p50,
             Self::P90 => tail.p90,
+            Self::P95 => tail.p95,
             Self::P99 => tail.p99,
             Self::P999 => tail.p999,
             Self::Max => tail.max,
+        };
+        match self {
+            _ if tail.queries == 0 => Err("no query was sent"),
+            Self::P95 if ms.is_none() && tail.p99.is_some() => Err("the run is of a version that did not keep it"),
+            _ => Ok(Measurement::Milliseconds(ms)),
         }
     }
 }

@@ -426,10 +426,14 @@ pub struct Latency {
 pub struct Tail {
     /// Queries counted, answered or not.
     pub queries: u64,
+    /// Mean; `null` where a query has no answer.
+    pub mean: Option<f64>,
     /// Median.
     pub p50: Option<f64>,
     /// 90th percentile.
     pub p90: Option<f64>,
+    /// 95th percentile; versions up to 0.2 did not keep it.
+    pub p95: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
     /// 99.9th percentile.
@@ -451,6 +455,9 @@ pub struct Good {
     /// The 90th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p90: Option<bool>,
+    /// The 95th percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95: Option<bool>,
     /// The 99th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<bool>,

@@ -58,8 +58,10 @@ impl Counted {
         let at = |quantile| (queries >= needed(quantile)).then(|| ms(self.latency.quantile(quantile)));
         let latency_ms = Tail {
             queries,
+            mean: (queries > 0).then(|| self.latency.mean() / 1e6),
             p50: at(0.5),
             p90: at(0.9),
+            p95: at(0.95),
             p99: at(0.99),
             p999: at(0.999),
             max: Some(ms(self.latency.max())),

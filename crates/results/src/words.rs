@@ -55,7 +55,7 @@ const CHECKS: [Named; 10] = [
     ("client_wait", "workers waited for a core"),
 ];
 
-const QUANTITIES: [Named; 20] = [
+const QUANTITIES: [Named; 21] = [
     ("answered", "answered"),
     ("nothing_answered", "nothing was answered"),
     ("timed_out", "timed out"),
@@ -68,6 +68,7 @@ const QUANTITIES: [Named; 20] = [
     ("changed", "changed answers"),
     ("p50", "median latency"),
     ("p90", "90th percentile of latency"),
+    ("p95", "95th percentile of latency"),
     ("p99", "99th percentile of latency"),
     ("p999", "99.9th percentile of latency"),
     ("max", "highest latency"),

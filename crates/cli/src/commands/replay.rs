@@ -15,6 +15,7 @@ use ldplayer_report::RunText;
 use ldplayer_results::{AgentShare, Document, State};
 use ldplayer_run::{FinishedRun, RunError, RunSpec, check_output, ineffective, ineffective_in_words, prepare};
 
+use super::summary::{self, Form};
 use crate::failure::{Failure, VERDICT_FAILED};
 use crate::printing::{self, file_url};
 pub use cluster::{ClusterArgs, HEADING};
@@ -111,6 +112,8 @@ pub enum Printed {
     Report,
     /// run.json.
     Json,
+    /// One line.
+    Summary(Form),
     /// Nothing, or one line where a verdict failed.
     Nothing,
 }
@@ -146,6 +149,7 @@ fn show(document: &Document<RunSpec>, output: &Path, printed: Printed) -> Result
     match printed {
         Printed::Report => print_report(&document.report, &output.join("report.html"))?,
         Printed::Json => printing::json(&document)?,
+        Printed::Summary(form) => summary::print(form, &[(output, &document.report)])?,
         Printed::Nothing if !document.report.verdict.passes() => {
             tell!("ldplayer: {}", RunText(&document.report).outcome())
         }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::compare;
 use super::replay::print_report;
+use super::summary::{self, Form};
 use crate::failure::{Failure, VERDICT_FAILED};
 use crate::printing;
 
@@ -24,6 +25,7 @@ const COMPARED: &str = "report-compare.html";
 Examples:
   ldplayer report runs/today --json | jq .summary.latency_ms.from_sent
   ldplayer report runs/nsd runs/knot --html nsd-knot.html
+  ldplayer report runs/nsd runs/knot --summary csv >figures.csv
   ldplayer report runs/servers --export figures")]
 pub struct Args {
     /// Run directories, as made by `replay -o`, whose curves are laid over one another; or the directory of an experiment
@@ -32,6 +34,9 @@ pub struct Args {
     /// Print run.json instead of text, or an array of them for several runs
     #[arg(long)]
     json: bool,
+    /// Print the figures of each run in one line instead of text: line, csv or json
+    #[arg(long, value_name = "FORM", conflicts_with = "json", hide_possible_values = true)]
+    summary: Option<Form>,
     /// Write the page here [default: RUN/report.html; of several runs report-compare.html beside the first]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -64,6 +69,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             )
             .into());
         }
+        if args.summary.is_some() {
+            return Err(
+                anyhow::anyhow!("--summary prints runs: give their directories, below that of the experiment").into()
+            );
+        }
         return of_experiment(directory, &args);
     }
     if args.export.is_some() {
@@ -80,25 +90,37 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         [] => (Vec::new(), None),
     };
-    let mut out = crate::printing::stdout();
-    if args.json {
-        match reports.as_slice() {
+    match args.summary {
+        Some(form) => {
+            let reports = reports.iter().map(|document| &document.report);
+            summary::print(form, &args.runs.iter().map(PathBuf::as_path).zip(reports).collect::<Vec<_>>())?;
+        }
+        None if args.json => match reports.as_slice() {
             [only] => printing::json(only)?,
             runs => printing::json(&runs)?,
-        }
-        laid.iter().for_each(|page| tell!("report: {}", page.display()));
-    } else {
-        for (run, run_report) in args.runs.iter().zip(&reports) {
-            let page = args.html.clone().unwrap_or_else(|| run.join("report.html"));
-            write_line!(out, "{}", run.display())?;
-            print_report(&run_report.report, &page)?;
-            if args.without_late {
-                write_line!(out, "latency    {}", without_late(&run_report.report))?;
-            }
-        }
-        laid.iter().try_for_each(|page| write_line!(out, "report: {}", page.display()))?;
+        },
+        None => print_text(&args, &reports)?,
+    }
+    let is_text = args.summary.is_none() && !args.json;
+    match laid {
+        Some(page) if is_text => say!("report: {}", page.display())?,
+        Some(page) => tell!("report: {}", page.display()),
+        None => {}
     }
     Ok(status(&reports))
+}
+
+/// Prints what each run was like.
+fn print_text(args: &Args, reports: &[Document<Value>]) -> std::io::Result<()> {
+    for (run, run_report) in args.runs.iter().zip(reports) {
+        let page = args.html.clone().unwrap_or_else(|| run.join("report.html"));
+        say!("{}", run.display())?;
+        print_report(&run_report.report, &page)?;
+        if args.without_late {
+            say!("latency    {}", without_late(&run_report.report))?;
+        }
+    }
+    Ok(())
 }
 
 /// Joins the rows of a run with the names of its trace.

@@ -139,7 +139,7 @@ struct Row {
 /// How a figure is read from a run.
 type Figure = (&'static str, fn(&RunReport) -> String);
 
-const FIGURES_OF_RUNS: [Figure; 17] = [
+const FIGURES_OF_RUNS: [Figure; 18] = [
     ("queries sent", |run| grouped(run.summary.queries.sent)),
     ("answered", |run| percent(run, run.summary.queries.answered)),
     ("timed out", |run| percent(run, run.summary.queries.timed_out)),
@@ -148,6 +148,7 @@ const FIGURES_OF_RUNS: [Figure; 17] = [
     ("answered per second", |run| known(run.summary.rate.answered_qps, |qps| grouped(qps.round() as u64))),
     ("median latency (ms)", |run| latency(run, 0.5)),
     ("90th percentile (ms)", |run| latency(run, 0.9)),
+    ("95th percentile (ms)", |run| latency(run, 0.95)),
     ("99th percentile (ms)", |run| latency(run, 0.99)),
     ("99.9th percentile (ms)", |run| latency(run, 0.999)),
     ("responses, median second (Mbit/s)", |run| known(run.summary.responses.mbps_p50, |mbps| fixed(mbps, 2))),
@@ -173,7 +174,7 @@ fn percent(run: &RunReport, part: u64) -> String {
 /// A percentile, where enough queries lie beyond it.
 fn latency(run: &RunReport, quantile: f64) -> String {
     let tail = &run.summary.latency_ms.from_sent;
-    let percentiles = [(0.5, tail.p50), (0.9, tail.p90), (0.99, tail.p99)];
+    let percentiles = [(0.5, tail.p50), (0.9, tail.p90), (0.95, tail.p95), (0.99, tail.p99)];
     let ms = percentiles.iter().find(|&&(known, _)| known == quantile).map_or(tail.p999, |&(_, ms)| ms);
     known(ms.filter(|_| tail.queries >= needed(quantile)), |ms| fixed(ms, 3))
 }

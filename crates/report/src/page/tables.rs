@@ -136,10 +136,10 @@ pub fn connections(report: &RunReport) -> Vec<Line> {
     lines
 }
 
-/// Queries and percentiles; a percentile that too few queries lie beyond is left empty.
+/// Queries, mean and percentiles; a percentile that too few queries lie beyond is left empty.
 fn tail(tail: &Tail) -> Vec<String> {
-    let mut cells = vec![grouped(tail.queries)];
-    let percentiles = [(0.5, tail.p50), (0.9, tail.p90), (0.99, tail.p99), (0.999, tail.p999)];
+    let mut cells = vec![grouped(tail.queries), milliseconds(tail.mean)];
+    let percentiles = [(0.5, tail.p50), (0.9, tail.p90), (0.95, tail.p95), (0.99, tail.p99), (0.999, tail.p999)];
     cells.extend(percentiles.map(|(quantile, ms)| match tail.queries >= needed(quantile) {
         true => milliseconds(ms),
         false => String::new(),
@@ -160,11 +160,12 @@ mod tests {
     #[test]
     fn a_percentile_is_left_out_where_too_few_queries_lie_beyond_it() {
         let of = |queries| {
-            tail(&Tail { queries, p50: Some(1.0), p90: None, p99: Some(3.0), p999: Some(4.0), ..Tail::default() })
+            let (mean, p50, p95, p99, p999) = (Some(0.5), Some(1.0), Some(2.0), Some(3.0), Some(4.0));
+            tail(&Tail { queries, mean, p50, p95, p99, p999, ..Tail::default() })
         };
-        assert_eq!(of(9), ["9", "", "", "", "", "—"]);
-        assert_eq!(of(499), ["499", "1.000", "—", "", "", "—"]);
-        assert_eq!(of(5_000), ["5,000", "1.000", "—", "3.000", "4.000", "—"]);
+        assert_eq!(of(9), ["9", "0.500", "", "", "", "", "", "—"]);
+        assert_eq!(of(499), ["499", "0.500", "1.000", "—", "2.000", "", "", "—"]);
+        assert_eq!(of(5_000), ["5,000", "0.500", "1.000", "—", "2.000", "3.000", "4.000", "—"]);
     }
 
     #[test]

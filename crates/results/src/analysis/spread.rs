@@ -13,6 +13,7 @@ pub struct Spread {
     exact: Vec<i64>,
     counts: Option<Box<Counts>>,
     sorted: bool,
+    sum: i128,
 }
 
 /// Two histograms, since the HDR format has no negative figures.
@@ -28,6 +29,7 @@ impl Spread {
     /// Adds one figure.
     pub fn push(&mut self, ns: i64) {
         self.sorted = false;
+        self.sum += i128::from(ns);
         match &mut self.counts {
             Some(counts) => counts.push(ns),
             None => self.exact.push(ns),
@@ -45,7 +47,10 @@ impl Spread {
             std::mem::swap(self, &mut other);
         }
         match (&mut self.counts, &other.counts) {
-            (Some(counts), Some(more)) => counts.merge(more),
+            (Some(counts), Some(more)) => {
+                counts.merge(more);
+                self.sum += other.sum;
+            }
             _ => other.exact.into_iter().for_each(|ns| self.push(ns)),
         }
     }
@@ -53,6 +58,12 @@ impl Spread {
     /// How many figures there are.
     pub fn len(&self) -> u64 {
         self.counts.as_ref().map_or(self.exact.len() as u64, |counts| counts.len())
+    }
+
+    /// The mean of the figures; `None` of nothing.
+    pub fn mean(&self) -> Option<f64> {
+        let len = self.len();
+        (len > 0).then(|| self.sum as f64 / len as f64)
     }
 
     /// The figure at `rank`, from 1 (lowest) to [`Self::len`]; `None` outside of that.
@@ -185,12 +196,19 @@ impl Censored {
         self.known.at_rank(rank(quantile, self.len())).map(|ns| ns as f64 / 1e6)
     }
 
+    /// The mean over all; `None` where one is endless.
+    pub fn mean_ms(&self) -> Option<f64> {
+        self.known.mean().filter(|_| self.endless == 0).map(|ns| ns / 1e6)
+    }
+
     /// The figures of `run.json`.
     pub fn tail(&mut self) -> model::Tail {
         model::Tail {
             queries: self.len(),
+            mean: self.mean_ms(),
             p50: self.quantile_ms(0.5),
             p90: self.quantile_ms(0.9),
+            p95: self.quantile_ms(0.95),
             p99: self.quantile_ms(0.99),
             p999: self.quantile_ms(0.999),
             max: self.quantile_ms(1.0),
@@ -218,8 +236,9 @@ mod tests {
         latency.push(None);
         assert_eq!(latency.quantile_ms(0.5), Some(50.0));
         assert_eq!(latency.quantile_ms(0.98), Some(98.0));
-        assert_eq!(latency.tail().p99, None);
-        assert_eq!(latency.known().tail().max, Some(98.0));
+        assert_eq!((latency.tail().p95, latency.tail().p99), (Some(95.0), None));
+        let known = latency.known().tail();
+        assert_eq!((known.max, known.mean, latency.tail().mean), (Some(98.0), Some(49.5), None));
     }
 
     #[test]
@@ -256,6 +275,8 @@ mod tests {
             let mut both = of(one.0, one.1);
             both.absorb(of(other.0, other.1));
             assert_eq!(both.len() as i64, one.1 - one.0 + other.1 - other.0);
+            let sum: i64 = (one.0..one.1).chain(other.0..other.1).sum();
+            assert_eq!(both.mean(), Some(sum as f64 / both.len() as f64));
             let ends = (both.quantile(0.0), both.quantile(1.0));
             assert_eq!(ends, (Some(one.0.min(other.0)), Some(one.1.max(other.1) - 1)));
         }

@@ -389,7 +389,7 @@ fn of_disturbed_runs_those_figures_count_that_their_hosts_cannot_have_changed() 
         side.is_strict = true;
         for (_, run) in &mut side.runs {
             run.verdict.replay = Some(replay);
-            let good = Good { p50: Some(true), p90: Some(true), p99: Some(p99), p999: None };
+            let good = Good { p50: Some(true), p90: Some(true), p99: Some(p99), ..Good::default() };
             run.summary.latency_ms.from_sent.good = Some(good);
         }
     };

@@ -27,7 +27,7 @@ fn summary() -> Summary {
     };
     summary.responses.truncated = 7;
     summary.latency_ms.from_sent =
-        Tail { queries: 10_000, p50: Some(1.0), p90: Some(19.5), p99: None, p999: None, ..Tail::default() };
+        Tail { queries: 10_000, p50: Some(1.0), p90: Some(19.5), p95: Some(20.0), ..Tail::default() };
     summary.latency_ms.drift_percent = Some(4.0);
     summary.telemetry.server = Some(SideUsage {
         cpu_us_per_query: Some(30.0),

@@ -128,7 +128,7 @@ mod tests {
     /// A run over UDP with these percentiles of latency (ms) and lateness (µs), of so many queries.
     fn run(latency_ms: [f64; 3], late_us: [f64; 3], sent: u64) -> RunReport {
         let [p50, p90, p99] = latency_ms.map(Some);
-        let tail = Tail { queries: sent, p50, p90, p99, p999: p99, ..Tail::default() };
+        let tail = Tail { queries: sent, p50, p90, p95: p90, p99, p999: p99, ..Tail::default() };
         let [p75, late_p90, late_p99] = late_us;
         let error =
             Spread { p25: -1.0, p75, p90: late_p90, p99: late_p99, p999: late_p99, max: 9e5, ..Spread::default() };
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(judged(&waits(quick(), 0.02, None)).0, "server_wait");
         let mut spoilt = waits(quick(), 0.02, Some(0.3));
         Host::of(&spoilt).mark(&mut spoilt.summary);
-        let good = Good { p50: Some(true), p90: Some(true), p99: Some(false), p999: Some(false) };
+        let good = Good { p50: Some(true), p90: Some(true), p95: Some(true), p99: Some(false), p999: Some(false) };
         assert_eq!(spoilt.summary.latency_ms.from_sent.good, Some(good));
         let checks = checks(&spoilt.summary, &spoilt.limits, &Host::of(&spoilt), false);
         let told = "other processes used 0.30 cores meanwhile; it may have changed p99 (0.300 ms)";

@@ -11,6 +11,7 @@ use super::Printed;
 use super::cluster::ClusterArgs;
 use super::keys::KeyArgs;
 use super::progress::Show;
+use crate::commands::summary::Form;
 use crate::failure::Failure;
 
 /// Characters of a time without colons, such as `2026-01-31T235959`.
@@ -69,6 +70,12 @@ pub struct Args {
     /// Print run.json in place of the report
     #[arg(long, help_heading = heading::OUTPUT)]
     pub json: bool,
+    /// Print the figures in one line in place of the report: line, csv or json
+    ///
+    /// csv has a header; `ldplayer report --summary` prints lines of several runs.
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "quiet", "find"], hide_possible_values = true)]
+    #[arg(help_heading = heading::OUTPUT)]
+    pub summary: Option<Form>,
     /// Progress on standard error: auto, plain or off
     ///
     /// auto shows a live line on a terminal, and elsewhere, as plain does, a line every ten seconds.
@@ -124,10 +131,11 @@ impl Args {
 
     /// What is printed when the run has ended.
     pub const fn printed(&self) -> Printed {
-        match (self.quiet, self.json) {
-            (true, _) => Printed::Nothing,
-            (false, true) => Printed::Json,
-            (false, false) => Printed::Report,
+        match (self.quiet, self.json, self.summary) {
+            (true, ..) => Printed::Nothing,
+            (_, true, _) => Printed::Json,
+            (_, _, Some(form)) => Printed::Summary(form),
+            _ => Printed::Report,
         }
     }
 
