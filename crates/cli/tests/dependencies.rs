@@ -214,6 +214,10 @@ fn a_chain_goes_on_without_an_answer_unless_its_client_gives_up() {
     let queries = &run["summary"]["queries"];
     let of = |keys: [&str; 4]| keys.map(|key| queries[key].as_i64().unwrap());
     assert_eq!(of(["trace", "answered", "timed_out", "not_sent"]), [CHAINS * LINKS, CHAINS, CHAINS, 2 * CHAINS]);
+    // The client's giving up made a replay unfaithful.
+    let checks = run["verdict"]["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "not_sent").unwrap();
+    assert_eq!((&check["ok"], &check["value"]), (&true.into(), &"0".into()), "{check}");
 }
 
 #[test]

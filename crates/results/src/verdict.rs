@@ -103,8 +103,9 @@ fn not_sent(summary: &Summary, analysis: &Analysis) -> Check {
     if summary.queries.sent == 0 {
         check.note = Some("no query was sent".to_owned());
     } else if by_design > 0 {
-        check.note =
-            Some(format!("{by_design} more are not counted: not to be sent in this run, or cut off by its end"));
+        check.note = Some(format!(
+            "{by_design} more are not counted: not to be sent in this run, cut off by its end, or given up by their clients"
+        ));
     }
     check
 }

@@ -475,8 +475,8 @@ impl Activity {
     }
 }
 
-/// Reasons that are the trace's or the user's doing, not a fault of the run.
-pub const UNSENT_BY_DESIGN: [Reason; 2] = [Reason::Transport, Reason::Interrupted];
+/// Reasons that are the trace's, the user's or the clients' doing, not a fault of the run.
+pub const UNSENT_BY_DESIGN: [Reason; 3] = [Reason::Transport, Reason::Interrupted, Reason::NothingToFollow];
 
 /// The status of its word.
 pub fn status(word: &str) -> Option<Status> {
