@@ -14,7 +14,7 @@ SCALE = {
     "small": "Unbound over TLS with 500 clients for 15 s (idle limit 1.25 s; clients ask eight times as often as in the full form), over UDP, TCP and "
     "TLS with 300 clients for 6 s, and Knot Resolver over UDP with 300 to 5,000 clients for 6 s (20 times as often); three repeats, all on two cores.",
     "long": "Unbound and Knot Resolver over TLS with 1,000 clients for 30 s (idle limit 2.5 s; clients ask four times as often as in the full form), three repeats; Unbound "
-    "over UDP, TCP and TLS with 600 clients for 12 s, and Knot Resolver over UDP with 600 to 10,000 clients for 12 s (ten times as often), five repeats; all on two cores.",
+    "over UDP, TCP and TLS with 600 clients for 12 s, eleven repeats, and Knot Resolver, with a fifth of a core (server_cpu), over UDP with 600 to 6,000 clients for 12 s (ten times as often), five repeats; all on two cores.",
     "full": "Knot Resolver and Unbound, one thread each (the source: 8 cores and 140,000 clients over TLS): 20,000 clients for 120 s, and 20,000 to "
     "320,000 over UDP; three repeats.",
 }
