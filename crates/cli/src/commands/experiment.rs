@@ -110,7 +110,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut page = overview(&plan.directory, &record, false);
     let undecided = plan.experiment.gate.as_ref().map(|gate| gate.undecided).unwrap_or_default();
     let gates = page.as_ref().map_or(&[][..], |page| &page.gates);
-    if let Some(more) = more_repeats(undecided, gates).filter(|_| added == 0 && !screen.is_stopped()) {
+    let counting = least_share_that_counts(&record);
+    if let Some(more) = more_repeats(undecided, gates, counting).filter(|_| added == 0 && !screen.is_stopped()) {
         screen.tell(&format!("undecided: {} of each cell", counted(more.into(), "more repeat", "more repeats")));
         plan.repeat(more);
         let workspace = Workspace::open(&directory).map_err(failure)?;
@@ -144,10 +145,21 @@ fn added(plan: &Plan, before: &Record) -> u32 {
     }
 }
 
-/// How many repeats would decide the undecided conditions, as far as they may be added.
-fn more_repeats(undecided: Undecided, gates: &[GateResult]) -> Option<u32> {
+/// How many repeats would decide the undecided conditions, if only this share of them counts, as far as they may be added.
+fn more_repeats(undecided: Undecided, gates: &[GateResult], counting: f64) -> Option<u32> {
     let open = gates.iter().filter(|gate| gate.outcome == Outcome::Undecided).filter_map(|gate| gate.more_repeats);
-    open.max().map(|more| more.min(undecided.repeats)).filter(|&more| more > 0)
+    let to_make = |more: u32| (f64::from(more) / counting - 1e-9).ceil() as u32;
+    open.max().map(|more| to_make(more).min(undecided.repeats)).filter(|&more| more > 0)
+}
+
+/// The share of the repeats whose replay was faithful, of the cell where it is least.
+fn least_share_that_counts(record: &Record) -> f64 {
+    let shares = record.cells.iter().map(|cell| {
+        let made = record.counted_of(cell);
+        let done = made.values().filter(|run| run.state == RunState::Done).count();
+        if made.is_empty() { 1.0 } else { done as f64 / made.len() as f64 }
+    });
+    shares.fold(1.0, f64::min)
 }
 
 impl Args {
@@ -275,4 +287,27 @@ fn dry_run(experiment: Experiment, directory: &Path, json: bool) -> Result<ExitC
 /// The exit status of an experiment that could not be made.
 fn failure(error: ExperimentError) -> Failure {
     if error.is_of_environment() { Failure::environment(error) } else { Failure::from(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where two of six replays counted, one more was made, and the gate stayed undecided for want of a third.
+    #[test]
+    fn more_repeats_are_made_where_some_do_not_count() {
+        let gate = |more| GateResult {
+            keep: "p99 <= 1.3 x".parse().unwrap(),
+            a: String::new(),
+            b: String::new(),
+            outcome: Outcome::Undecided,
+            change: None,
+            more_repeats: Some(more),
+            words: String::new(),
+        };
+        let undecided = Undecided { is_allowed: true, repeats: 10 };
+        let made = |more, counting| more_repeats(undecided, &[gate(more)], counting);
+        assert_eq!((made(1, 1.0), made(1, 2.0 / 6.0)), (Some(1), Some(3)));
+        assert_eq!((made(2, 0.0), made(40, 1.0), made(0, 1.0)), (Some(10), Some(10), None));
+    }
 }
