@@ -9,6 +9,8 @@ use ldplayer_report::{summary_line, summary_row};
 use ldplayer_results::RunReport;
 use serde_json::Value;
 
+use crate::printing;
+
 /// How a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
@@ -54,12 +56,11 @@ fn joined(cells: impl Iterator<Item = String>) -> String {
     cells.collect::<Vec<_>>().join(",")
 }
 
-/// A value as RFC 4180 has it: words with commas or quotes are in quotes.
+/// A value as a cell of CSV.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(word) if word.contains([',', '"', '\n']) => format!("\"{}\"", word.replace('"', "\"\"")),
-        Value::String(word) => word.clone(),
+        Value::String(word) => printing::csv_word(word),
         other => other.to_string(),
     }
 }

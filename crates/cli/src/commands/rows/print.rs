@@ -6,6 +6,8 @@ use ldplayer_core::printable::{Printable, PrintableJson};
 use ldplayer_results::Cell;
 use serde_json::{Map, Value};
 
+use crate::printing;
+
 /// How rows are printed.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -69,9 +71,7 @@ fn separated(
             Cell::Number(number) => write!(out, "{number}")?,
             Cell::Bit(bit) => write!(out, "{bit}")?,
             // The name of a class is a user's own, and may have a comma in it.
-            Cell::Word(word) if separator == "," && word.contains([',', '"']) => {
-                write!(out, "\"{}\"", Printable(word.replace('"', "\"\"")))?;
-            }
+            Cell::Word(word) if separator == "," => write!(out, "{}", Printable(printing::csv_word(word)))?,
             Cell::Word(word) => write!(out, "{}", Printable(word))?,
         }
     }
