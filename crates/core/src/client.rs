@@ -52,8 +52,8 @@ pub struct Stub {
     pub downgrade: u8,
     /// The ports that the attempts of a lookup over UDP come from.
     pub ports: Ports,
-    /// Whether it looks up A and AAAA of a name together: a server that answers one of both only is asked for them in turn, then from a port
-    /// for each, and then the client is content with one; it goes over to the next server where none of both was answered.
+    /// Whether it looks up A and AAAA of a name together. A server that answers only one of them is asked again in turn, then from one port for
+    /// each; then the client takes the one. Where neither is answered, both go to the next server.
     pub pairs: bool,
 }
 

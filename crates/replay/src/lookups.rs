@@ -176,10 +176,6 @@ impl Lookups {
         }
     }
 
-    fn add_timer(&mut self, at: RunTime, slot: Slot, serial: u32) {
-        self.timers.push(Reverse((at, slot, serial)));
-    }
-
     fn next_turn(&mut self, now: RunTime, slot: Slot) {
         if let Some(lookup) = self.open.get_mut(slot) {
             lookup.turn += 1;

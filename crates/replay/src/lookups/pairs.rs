@@ -1,5 +1,6 @@
 //! Lookups for A and AAAA of one name that a client makes together, as glibc does: what becomes of one depends on the other.
 
+use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hashbrown::HashMap;
@@ -98,7 +99,7 @@ impl Pairs {
 
 /// What the queries of a pair have in common, and whether this one is for AAAA; `None` of one that is alone.
 pub fn key(query: &Query) -> Option<(u64, bool)> {
-    // Whatever waits for its answer would wait for that of the other, too.
+    // A query that waits for this answer must not wait for the other one as well.
     let is_followed = query.dependency.as_ref().is_some_and(|of| of.followers > 0);
     if query.transport != Transport::Udp || is_followed {
         return None;
@@ -157,7 +158,7 @@ impl Lookups {
         Some((found.slot, is_second))
     }
 
-    /// Makes a pair of two lookups, of which `new` begins now.
+    /// Makes a pair of two lookups: the one in slot `new`, which begins now, and one that has begun.
     fn join(&mut self, now: RunTime, lookups: [Slot; 2], new: Slot) {
         let which = usize::from(lookups[1] == new);
         let Some(other) = self.open.get(lookups[1 - which]) else { return };
@@ -186,7 +187,7 @@ impl Lookups {
             None => {
                 lookup.held = Some(Box::new(Held { attempt, row, found }));
                 let (until, serial) = (lookup.begun + TOGETHER_NS, lookup.serial);
-                self.add_timer(until, attempt.lookup, serial);
+                self.timers.push(Reverse((until, attempt.lookup, serial)));
             }
             Some(place) => {
                 lookup.held = Some(Box::new(Held { attempt, row, found }));
