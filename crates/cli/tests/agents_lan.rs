@@ -3,12 +3,14 @@
 
 #[path = "common/python.rs"]
 mod python;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 mod lan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
@@ -78,7 +80,6 @@ fn compared(lan: &Lan, query: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
 fn rows_of_four_agents_are_those_of_one_host_but_for_times() {
     let lab = lab_over(3, 4.0, "20ms", Some("1 %"));
     let (status, said) = lab.lan.replay(lab.server, AGENTS, "four", &["--nats-replicas", "3"]).end();
@@ -112,7 +113,6 @@ fn rows_of_four_agents_are_those_of_one_host_but_for_times() {
     assert_eq!(compared(&lab.lan, ordered).trim(), "[(0,)]", "a client's queries were sent out of order");
 }
 
-#[test]
 fn agents_that_have_the_trace_play_what_agents_play_that_get_it() {
     let lab = lab(1, 3.0);
     let (status, said) = lab.lan.replay(lab.server, AGENTS, "local", &["--local"]).end();
@@ -124,7 +124,6 @@ fn agents_that_have_the_trace_play_what_agents_play_that_get_it() {
     assert!(times(&lab.asked).values().all(|&times| times == 1));
 }
 
-#[test]
 fn several_hosts_deal_one_trace_and_another_goes_on_where_one_is_killed() {
     let lab = lab(1, 20.0);
     // Two play; one deals with the controller, and one is free.
@@ -139,7 +138,6 @@ fn several_hosts_deal_one_trace_and_another_goes_on_where_one_is_killed() {
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
-#[test]
 fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
     let lab = lab(1, 30.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
@@ -154,7 +152,6 @@ fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
     assert!(count(&report, "trace") < QUERIES as u64, "the others stopped before the end");
 }
 
-#[test]
 fn a_killed_agent_is_done_without_where_that_is_asked_for() {
     let lab = lab(1, 20.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "continue", "--keep-responses"]);
@@ -178,7 +175,6 @@ fn a_killed_agent_is_done_without_where_that_is_asked_for() {
     assert!(summary["telemetry"]["client"].is_null(), "{}", summary["telemetry"]);
 }
 
-#[test]
 fn another_agent_goes_on_with_the_clients_of_a_frozen_one_and_nothing_is_sent_twice() {
     let lab = lab(1, 40.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
@@ -204,7 +200,6 @@ fn another_agent_goes_on_with_the_clients_of_a_frozen_one_and_nothing_is_sent_tw
     assert!((sent..=sent + with_agent).contains(&asked), "{asked} came, {sent} were sent, {with_agent} unknown");
 }
 
-#[test]
 fn an_agent_that_is_cut_off_is_lost_and_its_clients_go_on_elsewhere() {
     let lab = lab(1, 30.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
@@ -234,7 +229,6 @@ fn with_responses(lan: &Lan) -> &'static str {
     "trace.parquet"
 }
 
-#[test]
 fn queries_that_wait_for_answers_of_a_killed_agent_are_sent_by_another_one() {
     let lab = lab(1, 30.0);
     let options = ["--on-agent-loss", "reassign", "--dependencies", "client"];
@@ -253,7 +247,6 @@ fn queries_that_wait_for_answers_of_a_killed_agent_are_sent_by_another_one() {
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
-#[test]
 fn an_agent_whose_disk_is_full_brings_what_it_has_and_another_one_goes_on() {
     let lan = Lan::new(1, AGENTS, "1ms", None);
     lan.trace(QUERIES, CLIENTS, 40.0);
@@ -276,7 +269,6 @@ fn an_agent_whose_disk_is_full_brings_what_it_has_and_another_one_goes_on() {
     assert!(times(&asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
-#[test]
 fn a_nats_server_that_is_started_again_loses_nothing() {
     let mut lab = lab(1, 20.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
@@ -292,7 +284,6 @@ fn a_nats_server_that_is_started_again_loses_nothing() {
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
-#[test]
 fn a_nats_server_that_is_gone_for_good_is_told_and_the_run_goes_on_with_another() {
     let mut lab = lab(1, 30.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
@@ -313,7 +304,6 @@ fn a_nats_server_that_is_gone_for_good_is_told_and_the_run_goes_on_with_another(
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
-#[test]
 fn a_cluster_that_loses_a_server_loses_no_query() {
     let lab = lab(3, 20.0);
     let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--nats-replicas", "3"]);
@@ -328,7 +318,6 @@ fn a_cluster_that_loses_a_server_loses_no_query() {
     assert!(times(&lab.asked).values().all(|&times| times == 1), "a query was sent twice");
 }
 
-#[test]
 fn a_trace_that_can_be_read_once_only_is_not_gone_on_with() {
     let lab = lab(1, 20.0);
     let (server, url) = (lab.server.to_string(), lab.lan.url());
@@ -345,7 +334,6 @@ fn a_trace_that_can_be_read_once_only_is_not_gone_on_with() {
     assert!(said.contains("its trace came from standard input or a socket and cannot be read again"), "{said}");
 }
 
-#[test]
 fn another_controller_goes_on_where_one_was_killed() {
     let lab = lab(1, 20.0);
     let watched = std::process::id().to_string();
@@ -374,4 +362,23 @@ fn another_controller_goes_on_where_one_was_killed() {
         said.contains("cannot resume the run in run: the directory has no unfinished run of several hosts"),
         "{said}"
     );
+}
+
+fn main() -> ExitCode {
+    waiting::run(waiting::tests![
+        rows_of_four_agents_are_those_of_one_host_but_for_times,
+        agents_that_have_the_trace_play_what_agents_play_that_get_it,
+        several_hosts_deal_one_trace_and_another_goes_on_where_one_is_killed,
+        a_killed_agent_ends_the_run_with_all_that_the_others_measured,
+        a_killed_agent_is_done_without_where_that_is_asked_for,
+        another_agent_goes_on_with_the_clients_of_a_frozen_one_and_nothing_is_sent_twice,
+        an_agent_that_is_cut_off_is_lost_and_its_clients_go_on_elsewhere,
+        queries_that_wait_for_answers_of_a_killed_agent_are_sent_by_another_one,
+        an_agent_whose_disk_is_full_brings_what_it_has_and_another_one_goes_on,
+        a_nats_server_that_is_started_again_loses_nothing,
+        a_nats_server_that_is_gone_for_good_is_told_and_the_run_goes_on_with_another,
+        a_cluster_that_loses_a_server_loses_no_query,
+        a_trace_that_can_be_read_once_only_is_not_gone_on_with,
+        another_controller_goes_on_where_one_was_killed,
+    ])
 }
