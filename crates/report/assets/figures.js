@@ -69,6 +69,9 @@ const ldplayer = (() => {
       case "time": case "usage_time": return { ...time, domain: [0, most] };
       case "slowest": return slowest(values, size);
       case "latency": return logarithmic(values.map((ms) => Math.max(ms, 1e-3)), label, room);
+      case "gap": return logarithmic(values, label, room, seconds);
+      case "error": return { type: "symlog", constant: 10, label, tickFormat: micros, ...symmetric(values, 10, room), ...grid };
+      case "difference": return { type: "symlog", constant: 0.01, label, tickFormat: short, ...symmetric(values, 0.01, room), ...grid };
       case "percent": return { label, domain: [0, 100], ...grid };
       default: return { label, domain: [0, most * 1.05], tickFormat: LEVELS[scale], ...grid };
     }
@@ -299,7 +302,7 @@ const ldplayer = (() => {
 
   return {
     SOFT, color, dash, count, short, seconds, micros, millis, bytes,
-    grid, powers, within, fitting, decades, logarithmic, symmetric, across, up, time, axes,
+    grid, powers, within, fitting, decades, logarithmic, across, up, time, axis, axes,
     draw, curve, compared,
     setAbout: (of) => { about = of; },
   };

@@ -2,20 +2,18 @@
 // Draws the figures of a run from the points embedded in the page.
 (() => {
   const { SOFT, color, dash, count, short, seconds, micros, millis } = ldplayer;
-  const { grid, powers, within, fitting, logarithmic, symmetric, across, up, time, axes, draw } = ldplayer;
+  const { grid, powers, within, fitting, logarithmic, across, up, time, axes, draw } = ldplayer;
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const [{ figures, data, legends, latency_slices: slices }, run] = [read("data"), read("about")];
   // Of a point: `key` for the script, and what people read.
   for (const d of Object.values(data).flat().concat(slices)) if (d.of) [d.key, d.of] = [d.of, legends[d.of] ?? d.of];
   ldplayer.setAbout(() => ({
-    lines: [run.title, `${run.settings} · ldplayer ${run.ldplayer}`],
+    lines: [run.title, `${run.settings} · ${run.verdict} · ldplayer ${run.ldplayer}`],
     file: run.file,
     columns: [["run", () => run.title], ["settings", () => run.settings]],
   }));
   const A = "var(--a)", B = "var(--b)", C = "var(--c)";
   const only = (points, key) => points.filter((d) => d.key === key);
-  const curve = (points, key, look) => Plot.line(only(points, key), { x: "x", y: "y", ...look });
-  const cumulative = { label: "queries (%)", domain: [0, 100], ...grid };
 
   // Says below its caption how the slices of a figure were made.
   const say = (id, text) => {
@@ -29,11 +27,19 @@
   const LOOKS = {
     throughput: { sent: { stroke: B, strokeWidth: 4, strokeOpacity: 0.5 }, answers: { stroke: A } },
     latency_tail: { from_sent: { stroke: A }, from_due: { stroke: B, strokeDasharray: "5 4" } },
+    error_cdf: { error: { stroke: A, strokeWidth: 2 } },
+    gaps: { recorded: { stroke: B, strokeWidth: 4, strokeOpacity: 0.55 }, replayed: { stroke: A } },
+    rate_cdf: { "1_s": { stroke: A, strokeWidth: 2 }, "0_1_s": { stroke: B, strokeWidth: 2 } },
   };
   const looks = (id, points) => [...new Map(points.map((d) => [d.key, d.of]))].map(([key, name], at) => {
     const look = { stroke: color(at), strokeDasharray: dash(at), ...LOOKS[id]?.[key] };
     return { key, name, look: { strokeWidth: 1.6, ...look }, legend: [name, look.stroke, Boolean(look.strokeDasharray)] };
   });
+  // Where values are as they should be, on axes to both sides of zero; there a curve keeps its value up to the next point.
+  const RULES = {
+    error: () => Plot.ruleX([0], { stroke: SOFT }),
+    difference: () => Plot.ruleX([-0.1, 0.1], { stroke: SOFT, strokeDasharray: "5 4" }),
+  };
   // What both ends used has one axis of time, so that it can be compared; what was sampled before the first query is left out.
   const used = figures.filter((row) => row.look.x?.scale === "usage_time").map((row) => row.id);
   used.forEach((id) => { data[id] = data[id].filter((d) => d.x >= 0); });
@@ -43,8 +49,10 @@
     const all = looks(id, points);
     draw(id, points, (_, size) => {
       const { x, y } = axes(look, points, size);
-      const marks = all.map(({ key, look }) => ldplayer.curve(only(points, key), { x: "x", y: "y", ...look }));
-      return { x: look.x.scale === "usage_time" ? { ...x, domain: usedTime } : x, y, marks };
+      const rule = RULES[look.x.scale];
+      const steps = rule ? { curve: "step-after" } : {};
+      const marks = all.map((one) => ldplayer.curve(only(points, one.key), { x: "x", y: "y", ...steps, ...one.look }));
+      return { x: look.x.scale === "usage_time" ? { ...x, domain: usedTime } : x, y, marks: rule ? [rule(), ...marks] : marks };
     }, { keys: all.map((one) => one.legend), columns: { x: look.x.column, y: look.y.column, of: "curve" } });
   };
   const bars = ({ id, look: { label } }) => draw(id, data[id], (points, size) => {
@@ -117,7 +125,7 @@
     const middle = (d) => (d.from + d.to) / 2;
     return {
       x: { ...time, domain: [0, d3.max(points, (d) => d.to) || 1] },
-      y: { type: "symlog", constant: 10, label: "timing error", tickFormat: micros, ...symmetric(points.flatMap((d) => [d.p1 ?? d.p25, d.p99 ?? d.p75]), 10, up(size)), ...grid },
+      y: ldplayer.axis({ label: "timing error", scale: "error" }, points.flatMap((d) => [d.p1 ?? d.p25, d.p99 ?? d.p75]), up(size)),
       marks: [
         Plot.ruleY([0], { stroke: SOFT }),
         ...(whiskers ? [Plot.link(points, { x1: middle, x2: middle, y1: "p1", y2: "p99", stroke: A, strokeWidth: 1 })] : []),
@@ -131,21 +139,6 @@
     none: `Nothing to show: quartiles need ${queries(20)} sent.`,
   });
 
-  draw("error_cdf", data.error_cdf, (points, size) => ({
-    x: { type: "symlog", constant: 10, label: "timing error", tickFormat: micros, ...symmetric(points.map((d) => d.x), 10, across(size)), ...grid },
-    y: cumulative,
-    marks: [Plot.ruleX([0], { stroke: SOFT }), Plot.line(points, { x: "x", y: "y", stroke: A, strokeWidth: 2, curve: "step-after" })],
-  }), { columns: { x: "timing_error_us", y: "queries_percent" } });
-
-  draw("gaps", data.gaps, (points, size) => ({
-    x: logarithmic(points.map((d) => d.x), "gap to the query before", across(size), seconds),
-    y: { label: "gaps (%)", domain: [0, 100], ...grid },
-    marks: [
-      curve(points, "recorded", { stroke: B, strokeWidth: 4, strokeOpacity: 0.55 }),
-      curve(points, "replayed", { stroke: A, strokeWidth: 1.5 }),
-    ],
-  }), { keys: [[legends.recorded, B], [legends.replayed, A]], columns: { x: "gap_s", y: "gaps_percent", of: "curve" } });
-
   draw("rate", data.rate, (points) => {
     const far = Math.max(0.15, d3.max(points, (d) => Math.abs(d.percent)) * 1.1);
     return {
@@ -158,16 +151,6 @@
       ],
     };
   }, { columns: { t: "time_s", percent: "rate_difference_percent" } });
-
-  draw("rate_cdf", data.rate_cdf, (points, size) => ({
-    x: { type: "symlog", constant: 0.01, label: "rate difference (%)", ...symmetric(points.map((d) => d.x), 0.01, across(size)), tickFormat: short, ...grid },
-    y: { label: "windows (%)", domain: [0, 100], ...grid },
-    marks: [
-      Plot.ruleX([-0.1, 0.1], { stroke: SOFT, strokeDasharray: "5 4" }),
-      curve(points, "0_1_s", { stroke: B, strokeWidth: 2, curve: "step-after" }),
-      curve(points, "1_s", { stroke: A, strokeWidth: 2, curve: "step-after" }),
-    ],
-  }), { keys: [[legends["1_s"], A], [legends["0_1_s"], B]], columns: { x: "rate_difference_percent", y: "windows_percent", of: "window" } });
 
   document.documentElement.dataset.drawn = "yes";
 })();

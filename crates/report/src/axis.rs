@@ -25,6 +25,12 @@ pub enum Scale {
     Slowest,
     /// Milliseconds, logarithmic.
     Latency,
+    /// Seconds, logarithmic.
+    Gap,
+    /// Microseconds to both sides of zero, linear within ten and logarithmic outside.
+    Error,
+    /// Percent to both sides of zero, linear within 0.01 % and logarithmic outside.
+    Difference,
     /// From 0 to 100 %.
     Percent,
     /// From zero, whole numbers.
@@ -44,6 +50,10 @@ impl Axis {
     pub const SLOWEST: Self = Self::new("slowest queries (%)", "slowest_percent", Scale::Slowest);
     /// Latency.
     pub const LATENCY: Self = Self::new("latency", "latency_ms", Scale::Latency);
+    /// How late queries were sent.
+    pub const ERROR: Self = Self::new("timing error", "timing_error_us", Scale::Error);
+    /// How far rates are from what was due.
+    pub const DIFFERENCE: Self = Self::new("rate difference (%)", "rate_difference_percent", Scale::Difference);
     /// The share of queries.
     pub const QUERIES: Self = Self::new("queries (%)", "queries_percent", Scale::Percent);
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::axis::{Axis, Scale};
+use crate::picture::{Chart, Placed};
 
 /// What runs must have so that a page shows a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,6 +50,17 @@ pub struct RunCurve {
     /// Its points.
     #[serde(skip)]
     pub points: fn(&Figures) -> RunPoints,
+}
+
+impl RunCurve {
+    /// Such curves of several, each with its name.
+    pub(crate) fn chart(&self, curves: &[(String, RunPoints)]) -> Chart {
+        let known = || curves.iter().flat_map(|(_, points)| points).filter_map(|&(x, y)| Some((x, y?)));
+        let (x, y) =
+            (Placed::new(self.x, known().map(|point| point.0)), Placed::new(self.y, known().map(|point| point.1)));
+        let title = format!("{} {}", self.title, self.caption).trim().trim_end_matches('.').to_owned();
+        Chart::of_curves(title, x, y, curves)
+    }
 }
 
 /// Points of a curve; `None` where it is interrupted.

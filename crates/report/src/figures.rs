@@ -1,4 +1,7 @@
-//! The figures of a run's page: a row for each, from which follow the page, what its buttons save, and the list in docs/report.md.
+//! The figures of a run's page: a row for each, from which follow the page, what its buttons save, files for papers, and the list in docs/report.md.
+
+mod charts;
+mod table;
 
 use std::collections::BTreeMap;
 
@@ -7,6 +10,9 @@ use ldplayer_results::{RunReport, words};
 use serde::Serialize;
 
 use crate::axis::{Axis, Scale};
+
+pub(crate) use charts::chart;
+pub(crate) use table::table;
 
 /// The section of the page that a figure is in, by the question that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -53,8 +59,13 @@ pub enum Look {
         /// What is counted.
         label: &'static str,
     },
-    /// By code of its own in `report.js`.
-    Own,
+    /// By code of its own in `report.js` and `figures/charts.rs`.
+    Own {
+        /// The horizontal axis.
+        x: Axis,
+        /// The vertical axis.
+        y: Axis,
+    },
 }
 
 /// A figure of the page.
@@ -83,6 +94,21 @@ pub struct Figure {
     /// What it is drawn of.
     #[serde(skip)]
     pub data: fn(&RunReport, &Figures) -> Data,
+}
+
+impl Figure {
+    /// Title and caption as one text.
+    pub(crate) fn words(&self) -> String {
+        format!("{} {}", self.title, self.caption).trim().to_owned()
+    }
+
+    /// Both axes; of bars the second is that of their rows.
+    pub(crate) fn axes(&self) -> (Axis, Axis) {
+        match self.look {
+            Look::Curves { x, y } | Look::Own { x, y } => (x, y),
+            Look::Bars { label } => (Axis::new(label, label, Scale::Count), Axis::new("", "what", Scale::Count)),
+        }
+    }
 }
 
 /// What a figure is drawn of.
@@ -128,7 +154,7 @@ const FIGURE: Figure = Figure {
     caption: "",
     none: "",
     more: "",
-    look: Look::Own,
+    look: Look::Own { x: Axis::TIME, y: Axis::LATENCY },
     data: |_, _| Data::Curves(Vec::new()),
 };
 
@@ -218,6 +244,7 @@ pub const FIGURES: &[Figure] = &[
         caption: "Answered queries, from sent, in bars of equal width on a logarithmic axis.",
         none: "Nothing to show: no query was answered.",
         more: "Twenty bars a decade.",
+        look: Look::Own { x: Axis::LATENCY, y: Axis::new("queries", "queries", Scale::Count) },
         data: |_, figures| Data::Histogram(figures.latency_histogram.clone()),
         ..FIGURE
     },
@@ -370,6 +397,7 @@ pub const FIGURES: &[Figure] = &[
         title: "Timing error over the run.",
         caption: "Sent − due: box = quartiles, line = median, whiskers = 1st to 99th percentile of a slice of the run.",
         more: "Sixty slices, or fewer and wider ones (below).",
+        look: Look::Own { x: Axis::TIME, y: Axis::ERROR },
         data: |_, figures| Data::Boxes(figures.boxes.clone()),
         ..FIGURE
     },
@@ -379,6 +407,7 @@ pub const FIGURES: &[Figure] = &[
         title: "Timing error, all queries.",
         caption: "Share of queries sent no later than this against their due time.",
         more: "The axis is linear within ±10 µs and logarithmic outside.",
+        look: Look::Curves { x: Axis::ERROR, y: Axis::QUERIES },
         data: |_, figures| Data::Curves(figures.error_cdf.clone()),
         ..FIGURE
     },
@@ -387,6 +416,10 @@ pub const FIGURES: &[Figure] = &[
         section: Section::Replay,
         title: "Gaps between queries.",
         caption: "Recorded against replayed; the curves should lie on each other. Equal times are drawn at 100 ns.",
+        look: Look::Curves {
+            x: Axis::new("gap to the query before", "gap_s", Scale::Gap),
+            y: Axis::new("gaps (%)", "gaps_percent", Scale::Percent),
+        },
         data: |_, figures| Data::Curves(figures.gaps.clone()),
         ..FIGURE
     },
@@ -397,6 +430,7 @@ pub const FIGURES: &[Figure] = &[
         caption: "(sent − due) ÷ due; dashed: ±0.1 %. In long runs each point is the worst of several seconds.",
         none: TOO_SHORT,
         more: "Without a last second in whose midst the trace ends.",
+        look: Look::Own { x: Axis::TIME, y: Axis::new("rate difference (%)", "rate_difference_percent", Scale::Short) },
         data: |_, figures| Data::Rates(figures.rate.clone()),
         ..FIGURE
     },
@@ -407,6 +441,7 @@ pub const FIGURES: &[Figure] = &[
         caption: "Share of windows at or below it, in windows of 1 s and 0.1 s.",
         none: "The run is too short for whole windows.",
         more: "Without a last window in whose midst the trace ends.",
+        look: Look::Curves { x: Axis::DIFFERENCE, y: Axis::new("windows (%)", "windows_percent", Scale::Percent) },
         data: |_, figures| Data::Curves(figures.rate_cdf.clone()),
         ..FIGURE
     },
@@ -507,7 +542,7 @@ mod tests {
         let script = include_str!("../assets/report.js");
         for figure in FIGURES {
             let has_code = script.contains(&format!("draw(\"{}\"", figure.id));
-            assert_eq!(has_code, matches!(figure.look, Look::Own), "{}", figure.id);
+            assert_eq!(has_code, matches!(figure.look, Look::Own { .. }), "{}", figure.id);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What many runs came to: cells of an experiment with their figures over repeats, for its page and for its exports.
 
+mod charts;
 mod export;
 mod merge;
+mod methods;
 mod page;
-mod pictures;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::curves::{Curves, RunCurve};
+use crate::export::{Export, ExportError, Exported};
 use ldplayer_results::ResultsError;
 use ldplayer_results::compare::{Comparison, Estimate, GateResult, Side, estimate_of, quantities_of, unit, warned};
 use ldplayer_results::words;
@@ -183,12 +185,17 @@ impl Overview {
         page::write(self, path)
     }
 
-    /// Writes figures and tables into a directory: JSON, CSV, SVG and PNG.
+    /// What was run how often, and what counts, in sentences for a paper.
+    pub fn methods(&self) -> String {
+        methods::methods(self)
+    }
+
+    /// Writes figures and tables into a directory: JSON, CSV, and pictures with their captions.
     ///
     /// # Errors
-    /// A file cannot be written.
-    pub fn export(&self, directory: &Path) -> Result<(), ResultsError> {
-        export::export(self, directory)
+    /// A figure is not known, or a file cannot be written.
+    pub fn export(&self, directory: &Path, export: &Export) -> Result<Exported, ExportError> {
+        export::export(self, directory, export)
     }
 }
 

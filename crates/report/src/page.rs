@@ -26,7 +26,9 @@ use ldplayer_results::store;
 use ldplayer_results::words;
 use ldplayer_results::{RunReport, Telemetry};
 
+pub use self::head::About;
 pub use self::overlay::{Laid, write as write_overlay};
+pub use self::settings::changed;
 
 const TEMPLATE: &str = include_str!("../assets/report.html.j2");
 pub(crate) const STYLE: &str = include_str!("../assets/report.css");

@@ -35,7 +35,7 @@ pub fn rewrite_pages<S: DeserializeOwned>(dirs: &[PathBuf], html: &Path) -> Resu
 }
 
 /// What runs are called: the last parts of their paths, as many as tell them apart; the same run given twice is numbered.
-fn names(dirs: &[PathBuf]) -> Vec<String> {
+pub fn names(dirs: &[PathBuf]) -> Vec<String> {
     let whole: Vec<PathBuf> = dirs.iter().map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.clone())).collect();
     let last = |dir: &Path, parts: usize| -> String {
         let all: Vec<String> = dir.iter().map(|part| part.to_string_lossy().into_owned()).collect();

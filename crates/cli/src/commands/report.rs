@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ldplayer_experiment::{Record, overview};
-use ldplayer_report::{rewrite_page, rewrite_pages, without_late};
+use ldplayer_report::picture::{Look, Size, Style};
+use ldplayer_report::{Export, Exported, export_runs, methods, rewrite_page, rewrite_pages, without_late};
+use ldplayer_results::numbers::counted;
 use ldplayer_results::{Document, join_names, read_document};
 use ldplayer_run::questions;
 use serde_json::Value;
@@ -26,6 +28,9 @@ Examples:
   ldplayer report runs/today --json | jq .summary.latency_ms.from_sent
   ldplayer report runs/nsd runs/knot --html nsd-knot.html
   ldplayer report runs/nsd runs/knot --summary csv >figures.csv
+  ldplayer report runs/today --export figures --figure latency_time,rcodes \\
+    --style paper --size 3.3in
+  ldplayer report runs/today --methods
   ldplayer report runs/servers --export figures")]
 pub struct Args {
     /// Run directories, as made by `replay -o`, whose curves are laid over one another; or the directory of an experiment
@@ -37,12 +42,24 @@ pub struct Args {
     /// Print the figures of each run in one line instead of text: line, csv or json
     #[arg(long, value_name = "FORM", conflicts_with = "json", hide_possible_values = true)]
     summary: Option<Form>,
+    /// Print what was run, how it was measured and what is left out, in sentences for the methods of a paper
+    #[arg(long, conflicts_with_all = ["json", "summary"])]
+    methods: bool,
     /// Write the page here [default: RUN/report.html; of several runs report-compare.html beside the first]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write figures and tables of an experiment here: JSON, CSV, SVG, PNG
+    /// Write the figures here as SVG, PDF, PNG and CSV, with captions; of an experiment its tables, too
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
+    /// Write these figures only, by the names of their files [default: all that have something to show]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', requires = "export")]
+    figure: Vec<String>,
+    /// Pictures for a screen, with titles, or for a paper: small letters, no titles, dashes beside colours
+    #[arg(long, value_name = "STYLE", requires = "export", default_value = "screen")]
+    style: Style,
+    /// Width of pictures, or width and height, such as 3.3in, 8.5cm or 7x2.5in [default: 900px; for papers 3.3in]
+    #[arg(long, value_name = "SIZE", requires = "export")]
+    size: Option<Size>,
     /// Show the latency without queries that were late, too: what lateness may have changed
     #[arg(long)]
     without_late: bool,
@@ -76,9 +93,6 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         return of_experiment(directory, &args);
     }
-    if args.export.is_some() {
-        return Err(anyhow::anyhow!("--export writes the figures of one experiment: give its directory").into());
-    }
     if args.names {
         args.runs.iter().try_for_each(|run| read_names(run, args.trace.as_deref()))?;
     }
@@ -95,19 +109,50 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             let reports = reports.iter().map(|document| &document.report);
             summary::print(form, &args.runs.iter().map(PathBuf::as_path).zip(reports).collect::<Vec<_>>())?;
         }
+        None if args.methods => {
+            for (number, run) in reports.iter().enumerate() {
+                if number > 0 {
+                    say!("")?;
+                }
+                say!("{}", methods(&run.report))?;
+            }
+        }
         None if args.json => match reports.as_slice() {
             [only] => printing::json(only)?,
             runs => printing::json(&runs)?,
         },
         None => print_text(&args, &reports)?,
     }
-    let is_text = args.summary.is_none() && !args.json;
+    let is_text = args.summary.is_none() && !args.json && !args.methods;
     match laid {
         Some(page) if is_text => say!("report: {}", page.display())?,
         Some(page) => tell!("report: {}", page.display()),
         None => {}
     }
+    if let Some(directory) = &args.export {
+        let line = told(directory, &export_runs(&args.runs, directory, &args.wanted())?);
+        if is_text {
+            say!("{line}")?;
+        } else {
+            tell!("{line}");
+        }
+    }
     Ok(status(&reports))
+}
+
+impl Args {
+    /// The figures that are wanted, and how.
+    fn wanted(&self) -> Export {
+        Export { figures: self.figure.clone(), look: Look { style: self.style, size: self.size } }
+    }
+}
+
+/// Where figures were written. Those that were asked for and have nothing to show are told at once.
+fn told(directory: &Path, exported: &Exported) -> String {
+    for (name, why) in &exported.empty {
+        tell!("{name}: {why}");
+    }
+    format!("figures: {} ({})", directory.display(), counted(exported.written.len() as u64, "figure", "figures"))
 }
 
 /// Prints what each run was like.
@@ -141,16 +186,17 @@ fn of_experiment(directory: &Path, args: &Args) -> Result<ExitCode, Failure> {
     let overview = overview(directory, &Record::read(directory)?, args.with_unfaithful)?;
     let page = args.html.clone().unwrap_or_else(|| directory.join("report.html"));
     overview.write_page(&page)?;
-    if let Some(figures) = &args.export {
-        overview.export(figures)?;
-    }
+    let exported = args.export.as_ref().map(|figures| overview.export(figures, &args.wanted())).transpose()?;
     let mut out = crate::printing::stdout();
     if args.json {
         printing::json(&overview)?;
+    } else if args.methods {
+        write_line!(out, "{}", overview.methods())?;
     } else {
         compare::gates(&mut out, &overview.gates)?;
         write_line!(out, "report: {}", page.display())?;
-        args.export.iter().try_for_each(|figures| write_line!(out, "figures: {}", figures.display()))?;
+        let told = args.export.iter().zip(&exported).map(|(figures, exported)| told(figures, exported));
+        told.into_iter().try_for_each(|line| write_line!(out, "{line}"))?;
     }
     let undecided = compare::own_gate(directory).map(|gate| gate.undecided).unwrap_or_default();
     Ok(compare::status(&overview.gates, undecided))

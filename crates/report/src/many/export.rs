@@ -1,16 +1,17 @@
-//! Figures and tables as files: JSON for programs, CSV for spreadsheets, SVG and PNG for papers.
+//! Figures and tables of an experiment as files: JSON for programs, CSV for spreadsheets, pictures for papers.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::{CellFigure, Overview, Point, QuantityFigures, pictures};
+use super::{CellFigure, Overview, Point, QuantityFigures, charts};
 use crate::curves::CURVES;
+use crate::export::{self, Export, ExportError, Exported, Made, field};
 use ldplayer_results::ResultsError;
-use ldplayer_results::store;
+use ldplayer_results::{numbers, store, words};
 
 /// Writes everything into a directory, which is made where it is not there.
-pub fn export(overview: &Overview, directory: &Path) -> Result<(), ResultsError> {
+pub fn export(overview: &Overview, directory: &Path, wanted: &Export) -> Result<Exported, ExportError> {
     fs::create_dir_all(directory).map_err(ResultsError::file(directory))?;
     let write = |name: &str, content: &[u8]| store::replace(&directory.join(name), content);
     let path = directory.join("figures.json");
@@ -23,19 +24,27 @@ pub fn export(overview: &Overview, directory: &Path) -> Result<(), ResultsError>
     for of in CURVES {
         write(&format!("{}.csv", of.file), curve(overview, overview.curves.points(of)).as_bytes())?;
     }
-    for picture in pictures::all(overview) {
-        write(&format!("{}.svg", picture.name), picture.svg.as_bytes())?;
-        write(&format!("{}.png", picture.name), &picture.png)?;
-    }
-    Ok(())
+    let about = about(overview);
+    let made = charts::all(overview).into_iter().map(|(name, chart)| {
+        let caption = format!("{}. {about}", chart.title);
+        Made { name, chart, csv: None, caption, none: "No run that counts has this figure.".to_owned() }
+    });
+    export::write(directory, wanted, made.collect())
 }
 
-/// A field of CSV (RFC 4180).
-fn field(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
+/// What the figures are of.
+fn about(overview: &Overview) -> String {
+    let Overview { name, ldplayer, started, repeats, cells, .. } = overview;
+    let counted: usize = cells.iter().map(|cell| cell.runs).sum();
+    let left_out: usize = cells.iter().map(|cell| cell.left_out.len()).sum();
+    let keys: Vec<&str> = overview.axes.iter().map(|(key, _)| key.as_str()).collect();
+    let left_out = if left_out > 0 { format!(", {left_out} left out") } else { String::new() };
+    let started = words::to_the_second(started);
+    format!(
+        "{name}, {started}: {} of {}, {repeats} repeats each, {counted} runs counted{left_out}; ldplayer {ldplayer}.",
+        numbers::counted(cells.len() as u64, "cell", "cells"),
+        keys.join(", ")
+    )
 }
 
 fn figures(overview: &Overview) -> impl Iterator<Item = (&QuantityFigures, &CellFigure)> {

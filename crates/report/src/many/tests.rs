@@ -69,7 +69,7 @@ fn repeats_become_one_curve_and_cells_are_named_by_what_differs() {
 #[test]
 fn everything_is_exported_in_every_form() {
     let folder = tempfile::tempdir().unwrap();
-    overview().export(folder.path()).unwrap();
+    overview().export(folder.path(), &Export::default()).unwrap();
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap_or_else(|_| panic!("{name}"));
     for name in [
         "latency-boxes",
@@ -86,6 +86,7 @@ fn everything_is_exported_in_every_form() {
             "{name}: {}",
             &svg[..200]
         );
+        assert!(read(&format!("{name}.pdf")).starts_with(b"%PDF"), "{name}");
         let png = read(&format!("{name}.png"));
         assert!(png.starts_with(b"\x89PNG"), "{name}");
         let reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
@@ -97,6 +98,21 @@ fn everything_is_exported_in_every_form() {
     assert!(String::from_utf8(read("cells.csv")).unwrap().lines().count() > 4);
     let json: serde_json::Value = serde_json::from_slice(&read("figures.json")).unwrap();
     assert_eq!(json["cells"][1]["keys"]["transport"], "tcp");
+}
+
+#[test]
+fn an_experiment_is_told_in_sentences() {
+    let mut found = overview();
+    found.cells[1].left_out = vec!["repeat 2: its replay was not faithful".to_owned()];
+    found.versions = [("old".to_owned(), "NSD 4.6.1".to_owned())].into();
+    let said = found.methods();
+    for part in [
+        "the experiment two servers: 4 cells of server (old, new <b>) and transport (udp, tcp), each 3 times, the repeats of all cells in turn. ",
+        " 12 runs count, and what is said of figures is their median over the repeats",
+        " Left out: server=old,transport=tcp repeat 2: its replay was not faithful. old was NSD 4.6.1.",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
 }
 
 #[test]
@@ -114,6 +130,6 @@ fn an_experiment_without_a_run_that_counts_has_a_page_and_no_pictures() {
     let side = Side { name: "all".to_owned(), left_out: vec!["repeat 1: failed".to_owned()], ..Side::default() };
     let empty = Overview::default().with_cells(&[CellRuns { side, ..CellRuns::default() }]);
     empty.write_page(&folder.path().join("report.html")).unwrap();
-    empty.export(&folder.path().join("out")).unwrap();
+    empty.export(&folder.path().join("out"), &Export::default()).unwrap();
     assert!(std::fs::read_dir(folder.path().join("out")).unwrap().flatten().all(|file| !file.path().ends_with(".png")));
 }

@@ -38,6 +38,8 @@ pub struct About {
     pub title: String,
     /// Settings that are not the defaults.
     pub settings: String,
+    /// Both verdicts.
+    pub verdict: String,
     /// How names of files begin.
     pub file: String,
     /// Version of ldplayer.
@@ -92,9 +94,16 @@ impl About {
         Self {
             title: format!("{trace}, {}, {started}", over(report)),
             settings,
+            verdict: format!("replay {}, server {}", in_words(&report.verdict).1, server(&report.verdict.server).words),
             file,
             ldplayer: report.ldplayer.clone(),
         }
+    }
+
+    /// All of it in a sentence.
+    pub fn sentence(&self) -> String {
+        let Self { title, settings, verdict, ldplayer, .. } = self;
+        format!("{title}; {settings}; {verdict}; ldplayer {ldplayer}.")
     }
 }
 

@@ -89,7 +89,7 @@ curves! {
     P99 "p99" "99th percentile",
     FromSent "from_sent" "from sent",
     FromDue "from_due" "from due",
-    Error "error" "error",
+    Error "error" "sent − due",
     Recorded "recorded" "recorded",
     Replayed "replayed" "replayed",
     Seconds "1_s" "1-s windows",
