@@ -3,6 +3,8 @@
 //! A key is declared once, in `keys/table.rs`: its help, name, type, default and [`Facts`]. [`RunSpec`] has a field for each key, and
 //! [`KEYS`] lists them all; those of the connection policy are in [`ldplayer_core::policy`].
 
+#[cfg(test)]
+mod python;
 mod table;
 mod value;
 
