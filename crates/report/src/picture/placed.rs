@@ -51,7 +51,7 @@ impl Placed {
         match axis.scale {
             Scale::Latency => Self::logarithmic(label, Unit::Time(1e-3), values),
             Scale::Gap => Self::logarithmic(label, Unit::Time(1.0), values),
-            Scale::Slowest => Self::logarithmic(label, Unit::Plain, values).reversed(),
+            Scale::Slowest => Self::slowest(label, values),
             Scale::Error => Self::symmetric(label, Unit::Time(1e-6), 10.0, values),
             Scale::Difference => Self::symmetric(label, Unit::Plain, 0.01, values),
             Scale::Percent => Self::linear(label, Unit::Plain, (0.0, 100.0)),
@@ -120,10 +120,13 @@ impl Placed {
         Self { label: String::new(), unit: Unit::Plain, spacing: Spacing::Linear, ends, ticks }
     }
 
-    /// The same with the higher end first.
-    fn reversed(mut self) -> Self {
-        self.ends = (self.ends.1, self.ends.0);
-        self
+    /// From all queries to the slowest one, a tenth of them at the most.
+    fn slowest(label: &str, values: impl Iterator<Item = f64>) -> Self {
+        let least = values.filter(|share| *share > 0.0).fold(10.0, f64::min);
+        let mut axis = Self::logarithmic(label, Unit::Plain, [least, 100.0].into_iter());
+        axis.ends = (axis.ends.1, least.log10());
+        axis.ticks.retain(|tick| *tick >= axis.ends.1 - 1e-9);
+        axis
     }
 
     /// Where a value is; one beyond an end is at the end.
@@ -241,6 +244,11 @@ mod tests {
     fn values_are_placed_between_the_ends() {
         let tail = Placed::new(Axis::SLOWEST, [0.1, 100.0].into_iter());
         assert_eq!((tail.map(&tail.place(100.0), (0, 300)), tail.map(&tail.place(0.1), (0, 300))), (0, 300));
+        let short = Placed::new(Axis::SLOWEST, [0.2, 100.0].into_iter());
+        assert_eq!(
+            (short.map(&short.place(0.2), (0, 300)), told(&short)),
+            (300, vec!["1".into(), "10".into(), "100".into()])
+        );
         let latency = Placed::new(Axis::LATENCY, [1.0, 10.0].into_iter());
         assert_eq!((latency.place(0.0), latency.place(1e9)), (0.0, 1.0), "what is beyond an end is drawn at it");
         let error = Placed::new(Axis::ERROR, [-100.0, 100.0].into_iter());
