@@ -567,15 +567,19 @@ fn dnsmasq_is_its_model() {
     use Server::{Answers, Fails, Refuses, Silent, Truncates};
     let lookups = [0.0, 7.0];
     // It takes what is asked again from another port within two seconds for the question of another client.
-    let place = forwarder(start, "127.0.1.1", "+tries=2 +time=3", &lookups);
+    let place =
+        Place { later: Duration::from_millis(10), ..forwarder(start, "127.0.1.1", "+tries=2 +time=3", &lookups) };
     for servers in [
         &[Silent][..],
         &[Silent, Answers],
         &[Answers, Silent],
         &[Fails, Answers],
+        &[Fails, Silent],
         &[Fails],
         &[Fails, Fails],
+        &[Refuses, Answers],
         &[Refuses, Silent],
+        &[Refuses, Refuses, Answers],
         &[Truncates],
     ] {
         compare(&place, "dnsmasq:timeout=3s", servers);

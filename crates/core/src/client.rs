@@ -105,7 +105,7 @@ pub enum Order {
     /// many as it has.
     Current,
     /// The one whose answer the client took last. It asks all servers in its first lookup, after [`TEST_LOOKUPS`] or [`TEST_NS`], when it
-    /// asks again, and after a failure.
+    /// asks again, and after a failure. It takes the first SERVFAIL of all of them, and other failures where all have failed.
     LastGood,
     /// One of the quickest, by chance: those whose timeout is at most [`BAND_NS`] longer than the shortest one; each of them
     /// [`Stub::attempts`] times. A query with EDNS is sent once more to the same server where that was silent for less than
@@ -139,6 +139,8 @@ pub enum Reaction {
 
 /// A format error (RFC 1035 section 4.1.1).
 pub const FORMERR: u16 = 1;
+/// A server that failed (RFC 1035 section 4.1.1).
+pub const FAILURE: u16 = 2;
 /// After so many lookups, or so long in nanoseconds, a client with [`Order::LastGood`] asks all its servers again.
 pub const TEST_LOOKUPS: u16 = 51;
 /// See [`TEST_LOOKUPS`].

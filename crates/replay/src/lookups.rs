@@ -213,7 +213,7 @@ impl Lookups {
                 lookup.note_failure(row, found);
                 place.into_iter().for_each(|place| self.note_failed_half(now, place, was_reached));
             }
-            Reaction::Next if lookup.has_failed_everywhere() => match row.rcode {
+            Reaction::Next if lookup.is_last_failure(row.rcode) => match row.rcode {
                 Some(_) => self.accept(attempt, row, found),
                 None => {
                     lookup.note_failure(row, found);

@@ -1,6 +1,6 @@
 //! A lookup: whom it asks next, and what it makes of what it hears.
 
-use ldplayer_core::client::{Growth, Order, Ports, Reaction, SMALLER_BELOW_NS, Stub, Turn};
+use ldplayer_core::client::{FAILURE, Growth, Order, Ports, Reaction, SMALLER_BELOW_NS, Stub, Turn};
 use ldplayer_core::{Attempt, Expected, Fingerprint, Ignore, Message, Outcome, Query, RunTime, Status, Transport};
 
 use super::Ask;
@@ -212,12 +212,12 @@ impl Lookup {
         }
     }
 
-    /// Whether one more failure is the last: `current` has then tried as many servers as it has, and of `last-good` all servers that were
-    /// asked at once have failed.
-    pub const fn has_failed_everywhere(&self) -> bool {
+    /// Whether one more failure, with this code if it has one, is the last: `current` has then tried as many servers as it has, and of
+    /// `last-good` all servers that were asked at once have refused, or one has failed.
+    pub fn is_last_failure(&self, rcode: Option<u16>) -> bool {
         match self.stub.order {
             Order::Current => self.picked >= self.servers,
-            Order::LastGood => self.asked_all && self.failed_now + 1 >= self.asked_now(),
+            Order::LastGood => self.asked_all && (rcode == Some(FAILURE) || self.failed_now + 1 >= self.asked_now()),
             Order::OneByOne | Order::All | Order::ThenAll | Order::Quickest => false,
         }
     }

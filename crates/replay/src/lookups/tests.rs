@@ -271,16 +271,30 @@ fn dnsmasq_asks_all_servers_first_and_then_the_one_that_answered() {
     assert_eq!(asked_next(&mut dnsmasq, S, 2), "1@1000");
     dnsmasq.answer(0, 1_001 * MS, 2);
     assert_eq!(dnsmasq.asked(), "1@1000 0@1001 1@1001", "all of them, at once");
-    dnsmasq.answer(1, 1_002 * MS, 2);
+    dnsmasq.answer(1, 1_002 * MS, 5);
     assert_eq!(dnsmasq.lookups.open(), 1);
-    dnsmasq.answer(2, 1_002 * MS, 2);
+    dnsmasq.answer(2, 1_002 * MS, 5);
     let rows = dnsmasq.lookups.outcomes().drain(..).filter(|row| row.attempt.is_none()).count();
     assert_eq!((rows, asked_next(&mut dnsmasq, 2 * S, 2)), (1, "1@2000".to_owned()));
     dnsmasq.run_until(7 * S);
     assert_eq!(dnsmasq.asked(), "1@2000 0@7000 1@7000", "asked again, it asks all");
-    dnsmasq.answer(1, 7_001 * MS, 2);
+    dnsmasq.answer(1, 7_001 * MS, 5);
     assert_eq!(dnsmasq.lookups.open(), 1, "the other may answer");
     dnsmasq.answer(2, 7_002 * MS, 0);
+    assert_eq!(dnsmasq.lookups.open(), 0);
+}
+
+/// It waited for the answer of the other one, which dnsmasq 2.90 does after REFUSED only.
+#[test]
+fn dnsmasq_passes_on_the_first_servfail_of_servers_asked_at_once_and_stays_with_who_sent_it() {
+    let mut dnsmasq = Sim::new("dnsmasq", 2);
+    assert_eq!(dnsmasq.asked(), "0@0 1@0");
+    dnsmasq.answer(0, MS, 2);
+    assert_eq!(dnsmasq.row(), Some((Status::Answered, Some(2), 2, Some(1), true)));
+    assert_eq!(asked_next(&mut dnsmasq, S, 2), "0@1000");
+    dnsmasq.answer(0, 1_001 * MS, 2);
+    assert_eq!(dnsmasq.asked(), "0@1000 0@1001 1@1001", "one alone may fail");
+    dnsmasq.answer(1, 1_002 * MS, 2);
     assert_eq!(dnsmasq.lookups.open(), 0);
 }
 
