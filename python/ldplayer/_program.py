@@ -115,7 +115,8 @@ def shown(progress: Optional[bool]) -> Any:
     if in_notebook:
         from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
 
-        handle = display({"text/plain": ""}, raw=True, display_id=True)
+        show: Any = display
+        handle = show({"text/plain": ""}, raw=True, display_id=True)
         return lambda line: handle.update({"text/plain": line}, raw=True)
     return lambda line: print(line, file=sys.stderr)
 

@@ -133,6 +133,23 @@ class Commands(InAFolder):
         self.assertIsNotNone(process.poll())
 
 
+class Testbeds(InAFolder):
+    def test_a_testbed_is_there_until_its_block_ends(self):
+        Path("zones/example.zone").write_text(ZONE.replace("127.0.0.1", "192.0.2.53"), encoding="utf-8")
+        ask = ("dig", "+short", "+norecurse", "@192.0.2.53", "www.example", "A")
+        with ldplayer.testbed(zones="zones", rtt="2ms") as bed:
+            self.assertEqual(bed.run("resolver", *ask), "192.0.2.1\n")
+            with bed.start("resolver", "sleep", "60") as process:
+                self.assertIsNone(process.poll())
+            self.assertIsNotNone(process.poll())
+            self.assertTrue(bed.status())
+            with self.assertRaises(ldplayer.LdplayerError) as raised:
+                bed.run("clients", "false")
+            self.assertIn("false on clients ended with status 1", str(raised.exception))
+        with self.assertRaises(ldplayer.LdplayerError):
+            bed.status()
+
+
 class Words(unittest.TestCase):
     def test_keywords_are_options(self):
         given = {"query_timeout": "2s", "force": True, "nagle": False, "expect": ["a", "b"], "for_": "9s", "seed": 7, "rtt": None}

@@ -41,6 +41,18 @@ fn the_tutorial_leads_to_a_figure() {
 }
 
 #[test]
+fn the_python_package_is_typed() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/ldplayer");
+    let cache = tempfile::tempdir().unwrap();
+    let output = Command::new(python::python())
+        .args(["-m", "mypy", "--strict", "--cache-dir"])
+        .args([cache.path(), &package])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn the_python_package_does_what_its_tests_say() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
     let output = Command::new(python::python())
