@@ -126,6 +126,10 @@ fn queries_alone_are_no_source_of_zones() {
     let line = stderr(&output);
     assert!(line.contains("1 query and no response") && line.contains("zones fetch"), "{line}");
     assert_eq!(line.lines().count(), 1);
+    assert!(!zones.exists(), "an empty directory stayed");
+    fs::create_dir(&zones).unwrap();
+    build(&[&trace.display().to_string(), "-o", &zones.display().to_string()]);
+    assert!(zones.exists(), "it was not made by the command");
 }
 
 #[test]

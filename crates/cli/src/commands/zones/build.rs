@@ -96,7 +96,7 @@ fn parse_policy(word: &str) -> Result<Policy, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    prepare(&args.output)?;
+    let _prepared = prepare(&args.output)?;
     finish(args, &build(args)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -92,7 +92,7 @@ fn parse_resolver(word: &str) -> Result<SocketAddr, String> {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     check_target(args)?;
     let folder = args.harvest.clone().unwrap_or_else(|| suffixed(&args.output, ".harvest"));
-    build::prepare(&args.output)?;
+    let _prepared = build::prepare(&args.output)?;
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("{}: cannot be made; choose another directory with --harvest", folder.display()))?;
     let (inputs, options) = args.reading.of(&args.traces);

@@ -83,16 +83,31 @@ struct VersionEntry {
     taken: bool,
 }
 
+/// The directory of zone files. Where nothing comes into one that was made for them, it goes again.
+pub(in crate::commands::zones) struct Prepared<'a> {
+    directory: &'a Path,
+    is_new: bool,
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        if self.is_new {
+            // One with files in it is not removed.
+            fs::remove_dir(self.directory).ok();
+        }
+    }
+}
+
 /// Makes the directory. One that has zone files keeps them from being mixed up with others.
-pub(in crate::commands::zones) fn prepare(directory: &Path) -> anyhow::Result<()> {
-    let shown = directory.display();
+pub(in crate::commands::zones) fn prepare(directory: &Path) -> anyhow::Result<Prepared<'_>> {
+    let (shown, is_new) = (directory.display(), !directory.exists());
     fs::create_dir_all(directory)
         .with_context(|| format!("{shown}: cannot be made; choose another directory with -o"))?;
     let mut entries = fs::read_dir(directory).with_context(|| format!("{shown}: cannot be read"))?;
     if entries.next().is_some() && !directory.join(REPORT).exists() {
         bail!("{shown}: is not empty, and no earlier build is in it; choose another directory with -o");
     }
-    Ok(())
+    Ok(Prepared { directory, is_new })
 }
 
 /// Writes all files. The report is the first: where writing ends early, the next build knows what this one wrote.
