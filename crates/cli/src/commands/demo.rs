@@ -155,7 +155,8 @@ fn spec(args: &Args, servers: &[&str], capture: &Path) -> anyhow::Result<RunSpec
         server: servers?,
         transport: TransportChoice::All(Transport::Udp),
         sources: Some(Sources::Original),
-        speed: Some(args.speed),
+        // The usual speed is the default, which a report does not list among other settings.
+        speed: Some(args.speed).filter(|speed| speed.0 != 1.0),
         ..RunSpec::default()
     })
 }
@@ -235,6 +236,13 @@ mod tests {
         let spec = spec(&args(None), &SERVERS, Path::new("a.pcap")).unwrap();
         assert_eq!(spec.server.iter().map(ToString::to_string).collect::<Vec<_>>(), SERVERS);
         assert_eq!((spec.timing(), spec.sources), (Timing::Scaled(10.0), Some(Sources::Original)));
+    }
+
+    /// The report had `--speed 1` among the settings other than the defaults.
+    #[test]
+    fn the_usual_speed_is_no_setting() {
+        let spec = spec(&Args { speed: Speed(1.0), ..args(None) }, &SERVERS, Path::new("a.pcap")).unwrap();
+        assert_eq!((spec.timing(), spec.speed), (Timing::ORIGINAL, None));
     }
 
     #[test]
