@@ -35,15 +35,37 @@ class Verdict:
         return self.replay != "disturbed" and self.server is not False
 
 
-class Run:
-    """A run directory. What is read of it stays: make another object for a run that has gone on."""
+class _Directory:
+    """What a run and an experiment have in common."""
 
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
-        self._report: Optional[Dict[str, Any]] = None
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def report(self, page: Optional[PathLike] = None) -> Path:
+        """Writes the page again, and says where it is."""
+        call(["report", str(self.path), *options({"html": page})])
+        return Path(page) if page else self.path / "report.html"
+
+    def figures(self, directory: PathLike, *names: str, style: str = "screen", size: Optional[str] = None) -> Dict[str, Path]:
+        """Writes figures as SVG, PDF, PNG and CSV with captions; all that have something to show where none is named. Returns the SVG of each.
+
+        `style="paper"` has small letters, no titles, and dashes beside colours; `size` is a width, or width and height: "3.3in", "7x2.5in"."""
+        return exported([str(self.path)], directory, names, style, size)
+
+    def methods(self) -> str:
+        """What was run, how it was measured and what is left out, in sentences for a paper."""
+        return call(["report", str(self.path), "--methods"]).strip()
+
+
+class Run(_Directory):
+    """A run directory. What is read of it stays: make another object for a run that has gone on."""
+
+    def __init__(self, path: PathLike) -> None:
+        super().__init__(path)
+        self._report: Optional[Dict[str, Any]] = None
 
     @property
     def document(self) -> Dict[str, Any]:
@@ -99,21 +121,6 @@ class Run:
         words = ["compare", str(self.path), path_of(other), "--json", *options(given)]
         return cast(Dict[str, Any], json.loads(call(words)))
 
-    def report(self, page: Optional[PathLike] = None) -> Path:
-        """Writes the page again, and says where it is."""
-        call(["report", str(self.path), *options({"html": page})])
-        return Path(page) if page else self.path / "report.html"
-
-    def figures(self, directory: PathLike, *names: str, style: str = "screen", size: Optional[str] = None) -> Dict[str, Path]:
-        """Writes figures as SVG, PDF, PNG and CSV with captions; all that have something to show where none is named. Returns the SVG of each.
-
-        `style="paper"` has small letters, no titles, and dashes beside colours; `size` is a width, or width and height: "3.3in", "7x2.5in"."""
-        return exported([str(self.path)], directory, names, style, size)
-
-    def methods(self) -> str:
-        """What was run, how it was measured and what is left out, in sentences for a paper."""
-        return call(["report", str(self.path), "--methods"]).strip()
-
     def _repr_html_(self) -> str:
         """The single figures and two pictures, for notebooks."""
         queries, rate = self.summary["queries"], self.summary["rate"]
@@ -136,15 +143,12 @@ class Run:
             return [path.read_text(encoding="utf-8") for path in made.values()]
 
 
-class Experiment:
+class Experiment(_Directory):
     """The directory of an experiment."""
 
     def __init__(self, path: PathLike) -> None:
-        self.path = Path(path)
+        super().__init__(path)
         self._overview: Optional[Dict[str, Any]] = None
-
-    def __repr__(self) -> str:
-        return f"Experiment({str(self.path)!r})"
 
     @property
     def overview(self) -> Dict[str, Any]:
@@ -166,23 +170,10 @@ class Experiment:
         words = ["rows", str(self.path), "--format=csv", *options({"columns": ",".join(columns or ["all"]), "where": where})]
         return with_units(from_csv(call(words), None))
 
-    def figures(self, directory: PathLike, *names: str, style: str = "screen", size: Optional[str] = None) -> Dict[str, Path]:
-        """As [`Run.figures`], with tables of the figures over repeats."""
-        return exported([str(self.path)], directory, names, style, size)
-
     def compare(self, a: Sequence[str], b: Sequence[str], **given: Any) -> Dict[str, Any]:
         """Cells with these values (`["server=nsd"]`) against those with others."""
         words = ["compare", str(self.path), *options({"a": list(a), "b": list(b), **given}), "--json"]
         return cast(Dict[str, Any], json.loads(call(words)))
-
-    def report(self, page: Optional[PathLike] = None) -> Path:
-        """Writes the page again, and says where it is."""
-        call(["report", str(self.path), *options({"html": page})])
-        return Path(page) if page else self.path / "report.html"
-
-    def methods(self) -> str:
-        """Which cells were run how often, and what counts, in sentences for a paper."""
-        return call(["report", str(self.path), "--methods"]).strip()
 
     def _repr_html_(self) -> str:
         """The medians of each cell."""
@@ -237,9 +228,10 @@ def with_units(table: Any) -> Any:
 def exported(paths: Sequence[str], directory: PathLike, names: Sequence[str], style: str, size: Optional[str]) -> Dict[str, Path]:
     given = {"export": directory, "figure": ",".join(names) or None, "style": style, "size": size}
     call(["report", *paths, *options(given)])
-    listed = [name.replace("_", "-") for name in names] or sorted(found.stem for found in Path(directory).glob("*.svg"))
-    made = {name: Path(directory) / f"{name}.svg" for name in listed}
-    return {name: file for name, file in made.items() if file.exists()}
+    # The folder may have figures of an earlier call; the captions are of this one.
+    captions = (Path(directory) / "captions.txt").read_text(encoding="utf-8").splitlines()
+    written = [line.split(": ", 1)[0] for line in captions if line]
+    return {name: Path(directory) / f"{name}.svg" for name in written}
 
 
 def in_ms(value: Optional[float]) -> str:

@@ -63,6 +63,7 @@ class Runs(InAFolder):
         run = self.run_of(output="run")
         made = run.figures("figures", "throughput", "rcodes", style="paper", size="3.3in")
         self.assertEqual(sorted(made), ["rcodes", "throughput"])
+        self.assertEqual(list(run.figures("figures", "rcodes", "handshakes")), ["rcodes"])
         minidom.parse(str(made["rcodes"]))
         self.assertTrue(Path("figures/rcodes.pdf").exists())
         self.assertIn("600 queries of 9 clients", run.methods())
