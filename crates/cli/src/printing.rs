@@ -148,11 +148,6 @@ fn colour_line(line: &str) -> String {
     })
 }
 
-/// A word as a cell of CSV (RFC 4180): in quotes where it has a comma or a quote.
-pub fn csv_word(word: &str) -> String {
-    if word.contains([',', '"']) { format!("\"{}\"", word.replace('"', "\"\"")) } else { word.to_owned() }
-}
-
 /// The path as a URL (RFC 8089), with special characters escaped.
 pub fn file_url(path: &Path) -> String {
     use std::fmt::Write as _;

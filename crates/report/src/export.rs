@@ -148,7 +148,7 @@ fn plain(id: &str) -> String {
 
 /// A table with columns behind its own that say the same in each row.
 fn csv(heads: &[&str], rows: &[Vec<String>], more: &[(&str, &str)]) -> String {
-    let line = |fields: &[&str]| fields.iter().map(|text| field(text)).collect::<Vec<_>>().join(",") + "\n";
+    let line = |fields: &[&str]| fields.iter().map(|text| csv_field(text)).collect::<Vec<_>>().join(",") + "\n";
     let mut text = line(&heads.iter().copied().chain(more.iter().map(|(head, _)| *head)).collect::<Vec<_>>());
     for row in rows {
         text += &line(&row.iter().map(String::as_str).chain(more.iter().map(|(_, said)| *said)).collect::<Vec<_>>());
@@ -156,8 +156,8 @@ fn csv(heads: &[&str], rows: &[Vec<String>], more: &[(&str, &str)]) -> String {
     text
 }
 
-/// A field of CSV (RFC 4180).
-pub(crate) fn field(text: &str) -> String {
+/// A field of CSV (RFC 4180): in quotes where it has a comma, a quote or an end of a line.
+pub fn csv_field(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),

@@ -40,7 +40,7 @@ use ldplayer_results::store::RunDir;
 use ldplayer_results::{Evaluated, ResultsError};
 
 pub use curves::{Curves, read_curves};
-pub use export::{Export, ExportError, Exported, export_runs};
+pub use export::{Export, ExportError, Exported, csv_field, export_runs};
 pub use methods::methods;
 pub use rewrite::{rewrite_page, rewrite_pages};
 pub use summary::{summary_line, summary_row};

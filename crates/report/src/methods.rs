@@ -145,7 +145,7 @@ fn timing(report: &RunReport) -> Option<String> {
 
 fn verdict(report: &RunReport) -> Option<String> {
     let replay = match report.verdict.fidelity() {
-        Fidelity::Faithful => "The replay was faithful by all of its checks".to_owned(),
+        Fidelity::Faithful => format!("The replay was faithful by all checks that could be judged{}", unjudged(report)),
         Fidelity::Harmless => "The replay was later than its limits, which changes no percentile above".to_owned(),
         Fidelity::Disturbed => format!("The replay was not faithful: {}", failed(report)),
     };
@@ -155,6 +155,13 @@ fn verdict(report: &RunReport) -> Option<String> {
         Some(false) => "the server did not meet all expectations",
     };
     Some(format!("{replay}; {server}"))
+}
+
+/// The checks of which nothing is known.
+fn unjudged(report: &RunReport) -> String {
+    let unjudged = report.verdict.checks.iter().filter(|check| check.value == "n/a");
+    let names: Vec<String> = unjudged.map(|check| words::check(&check.name)).collect();
+    if names.is_empty() { String::new() } else { format!(" (not judged: {})", names.join(", ")) }
 }
 
 fn failed(report: &RunReport) -> String {
@@ -187,7 +194,7 @@ fn touched(tail: &Tail) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ldplayer_results::{Good, Verdict};
+    use ldplayer_results::{Check, Good, Verdict};
 
     fn report() -> RunReport {
         let mut report =
@@ -210,11 +217,21 @@ mod tests {
             " Queries were due at the times of the trace, counted from its first query. ",
             " Of 1,000 queries sent, 990 were answered (99.00 %), 10 timed out and 0 failed. ",
             "median 0.250 ms, 90th percentile 1.000 ms, 99th percentile among the unanswered. ",
-            " The replay was faithful by all of its checks; nothing was expected of the server.",
+            " The replay was faithful by all checks that could be judged; nothing was expected of the server.",
         ] {
             assert!(said.contains(part), "{part}\n{said}");
         }
         assert!(!said.contains("..") && !said.contains("Settings"), "{said}");
+    }
+
+    /// It was said to be faithful by all of its checks.
+    #[test]
+    fn checks_that_were_not_judged_are_named() {
+        let mut report = report();
+        report.verdict.checks =
+            vec![Check { name: "server_wait".into(), value: "n/a".into(), ok: true, ..Check::default() }];
+        let said = methods(&report);
+        assert!(said.contains(" that could be judged (not judged: the server waited for a core); "), "{said}");
     }
 
     /// What is not known is not said to be good.

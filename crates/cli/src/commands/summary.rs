@@ -5,11 +5,9 @@ use std::io;
 use std::path::Path;
 
 use ldplayer_core::printable::PrintableJson;
-use ldplayer_report::{summary_line, summary_row};
+use ldplayer_report::{csv_field, summary_line, summary_row};
 use ldplayer_results::RunReport;
 use serde_json::Value;
-
-use crate::printing;
 
 /// How a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -60,7 +58,7 @@ fn joined(cells: impl Iterator<Item = String>) -> String {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(word) => printing::csv_word(word),
+        Value::String(word) => csv_field(word),
         other => other.to_string(),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{CellFigure, Overview, Point, QuantityFigures, charts};
 use crate::curves::CURVES;
-use crate::export::{self, Export, ExportError, Exported, Made, field};
+use crate::export::{self, Export, ExportError, Exported, Made, csv_field};
 use ldplayer_results::ResultsError;
 use ldplayer_results::{numbers, store, words};
 
@@ -53,12 +53,12 @@ fn figures(overview: &Overview) -> impl Iterator<Item = (&QuantityFigures, &Cell
 
 /// The keys of the matrix, each with a comma behind it.
 fn keys(overview: &Overview) -> String {
-    overview.axes.iter().map(|(key, _)| field(key) + ",").collect()
+    overview.axes.iter().map(|(key, _)| csv_field(key) + ",").collect()
 }
 
 /// The values of a cell, each with a comma behind it.
 fn values(overview: &Overview, cell: usize) -> String {
-    let of = |key: &String| overview.cells[cell].keys.get(key).map_or(String::new(), |value| field(value));
+    let of = |key: &String| overview.cells[cell].keys.get(key).map_or(String::new(), |value| csv_field(value));
     overview.axes.iter().map(|(key, _)| of(key) + ",").collect()
 }
 
@@ -72,7 +72,7 @@ fn cells(overview: &Overview) -> String {
         let _ = writeln!(
             text,
             "{},{}{},{},{},{},{low},{high},{},{}",
-            field(&overview.cells[of.cell].name),
+            csv_field(&overview.cells[of.cell].name),
             values(overview, of.cell),
             figures.quantity,
             figures.unit,
@@ -88,7 +88,7 @@ fn cells(overview: &Overview) -> String {
 fn runs(overview: &Overview) -> String {
     let mut text = format!("cell,{}repeat,quantity,unit,value\n", keys(overview));
     for (figures, of) in figures(overview) {
-        let (name, values) = (field(&overview.cells[of.cell].name), values(overview, of.cell));
+        let (name, values) = (csv_field(&overview.cells[of.cell].name), values(overview, of.cell));
         for (repeat, value) in &of.values {
             let _ = writeln!(text, "{name},{values}{repeat},{},{},{value}", figures.quantity, figures.unit);
         }
@@ -106,8 +106,8 @@ fn comparisons(overview: &Overview) -> String {
             let _ = writeln!(
                 text,
                 "{},{},{},{},{},{},{},{},{},{},{},{verdict},{}",
-                field(&one.a.name),
-                field(&one.b.name),
+                csv_field(&one.a.name),
+                csv_field(&one.b.name),
                 row.quantity,
                 row.unit,
                 row.a.median,
@@ -127,7 +127,7 @@ fn comparisons(overview: &Overview) -> String {
 fn curve(overview: &Overview, points: &[Point]) -> String {
     let mut text = format!("cell,{}x,y\n", keys(overview));
     for point in points {
-        let name = field(&overview.cells[point.cell].name);
+        let name = csv_field(&overview.cells[point.cell].name);
         let _ = writeln!(text, "{name},{}{},{}", values(overview, point.cell), point.x, point.y);
     }
     text

@@ -139,7 +139,7 @@ fn draw_shape<B: DrawingBackend>(plot: &Plot<B>, pen: &Pen, number: usize, shape
     .ok()
 }
 
-/// The colour of what is filled. It covers nothing: the forms differ in how they mix what lies over one another.
+/// The pale colour of an area, mixed here: SVG, PDF and PNG would each mix a transparent one in a way of its own.
 fn pale(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let mixed = |part: u8| (f64::from(part) * 0.4 + 255.0 * 0.6).round() as u8;
     RGBColor(mixed(red), mixed(green), mixed(blue))

@@ -1,18 +1,18 @@
-//! How pictures look: how large, in which colours and dashes, and in what size of letters.
+//! The look of pictures: their size, colours, dashes and letters.
 
 use std::str::FromStr;
 
 use plotters::style::RGBColor;
 
-/// Pixels of the units of a size, of which an inch has 96, as in CSS.
+/// The units of a size, each with its length in pixels of 1/96 inch, as in CSS.
 const UNITS: [(&str, f64); 5] =
     [("in", 96.0), ("cm", 96.0 / 2.54), ("mm", 9.6 / 2.54), ("pt", 96.0 / 72.0), ("px", 1.0)];
 /// Widths and heights that can be drawn, in pixels.
 const POSSIBLE: std::ops::RangeInclusive<f64> = 90.0..=5_000.0;
-/// Height of a picture for its width, where nothing is said of it.
+/// Default height of a picture for a paper, as a part of its width.
 const HEIGHT: f64 = 0.62;
 
-/// A size or style that is none.
+/// A word that is neither a size nor a style.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLook {
     /// No size.

@@ -39,7 +39,7 @@ pub struct PdfBackend<'a> {
 }
 
 impl<'a> PdfBackend<'a> {
-    /// A page of this size in units, of which a pixel of 1/96 inch has so many.
+    /// A page of this size in units; a pixel of 1/96 inch has `units` of them.
     pub fn new(document: &'a mut Vec<u8>, size: (u32, u32), units: f64) -> Self {
         let mut content = Content::new();
         content.set_line_join(LineJoinStyle::RoundJoin);

@@ -212,7 +212,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A time in the largest unit of which it has one.
+/// A time in its largest unit: 0.002 s is `2 ms`.
 fn time(seconds: f64) -> String {
     if seconds == 0.0 {
         return "0".to_owned();

@@ -3,10 +3,9 @@
 use std::io::Write;
 
 use ldplayer_core::printable::{Printable, PrintableJson};
+use ldplayer_report::csv_field;
 use ldplayer_results::Cell;
 use serde_json::{Map, Value};
-
-use crate::printing;
 
 /// How rows are printed.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -71,7 +70,7 @@ fn separated(
             Cell::Number(number) => write!(out, "{number}")?,
             Cell::Bit(bit) => write!(out, "{bit}")?,
             // The name of a class is a user's own, and may have a comma in it.
-            Cell::Word(word) if separator == "," => write!(out, "{}", Printable(printing::csv_word(word)))?,
+            Cell::Word(word) if separator == "," => write!(out, "{}", Printable(csv_field(word)))?,
             Cell::Word(word) => write!(out, "{}", Printable(word))?,
         }
     }
