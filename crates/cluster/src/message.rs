@@ -9,7 +9,7 @@ use ldplayer_report::metrics::{LatencyCounts, Snapshot};
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages. Controller and agents must have the same one.
-pub const PROTOCOL: u16 = 3;
+pub const PROTOCOL: u16 = 4;
 
 /// How an agent describes itself and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

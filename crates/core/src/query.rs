@@ -34,10 +34,12 @@ pub struct Query {
 }
 
 /// How a query and others of its client wait for one another's answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependency {
     /// What the query waits for.
     pub follows: Option<Follows>,
+    /// The [`Self::index`](Query::index) of other queries of its client that must have ended as well.
+    pub also: Vec<u64>,
     /// Queries that wait for its own answer.
     pub followers: u32,
 }

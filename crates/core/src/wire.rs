@@ -24,7 +24,7 @@ pub const BATCH_MOST: usize = 256 << 10;
 /// Octets of a header.
 const HEADER: usize = 36;
 const MAGIC: [u8; 4] = *b"LDPB";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// Why octets are not a valid batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -20,7 +20,10 @@ pub struct Chains {
     goes_on: Vec<bool>,
     /// Queries that others wait for.
     awaited: HashMap<Key, Awaited, FixedState>,
-    waiting: usize,
+    /// Those others, by their numbers in the order in which they came.
+    waiting: HashMap<u64, Waiting, FixedState>,
+    /// Queries that came and wait for others, or did.
+    taken: u64,
     /// Queries that wait no more, by when they are due.
     released: BinaryHeap<Reverse<Released>>,
     /// What queries on their way have waited for.
@@ -37,8 +40,33 @@ type Key = (u64, IpAddr);
 struct Awaited {
     /// Of those others, how many have not come yet.
     to_come: u32,
-    waiting: Vec<(Follows, Query)>,
+    /// The numbers of those that have come.
+    waiting: Vec<u64>,
     end: Option<End>,
+}
+
+/// A query until all have ended that it waits for.
+#[derive(Debug)]
+struct Waiting {
+    query: Query,
+    follows: Follows,
+    /// What it follows from was there; otherwise it is due by the schedule.
+    is_known: bool,
+    has_answer: bool,
+    /// Queries that have not ended.
+    left: usize,
+    /// When the last of the others ended.
+    latest: RunTime,
+}
+
+impl Waiting {
+    /// Hears that a query of this row has ended.
+    fn hear(&mut self, row: u64, end: End) {
+        self.latest = self.latest.max(end.at);
+        if row == self.follows.index {
+            self.has_answer = end.has_answer;
+        }
+    }
 }
 
 /// How and when a query ended.
@@ -85,7 +113,8 @@ impl Chains {
         Self {
             goes_on: policies.iter().map(|policy| policy.client == ClientModel::Open).collect(),
             awaited: HashMap::default(),
-            waiting: 0,
+            waiting: HashMap::default(),
+            taken: 0,
             released: BinaryHeap::new(),
             under_way: HashMap::default(),
             refused: Vec::new(),
@@ -100,30 +129,41 @@ impl Chains {
             *to_come = to_come.saturating_add(dependency.followers);
         }
         let Some(follows) = dependency.follows else { return Some(query) };
-        let before = (follows.index, query.client);
-        let Some(awaited) = self.awaited.get_mut(&before) else {
-            // What it follows from never came: it is due by the schedule.
-            query.due = follows.scheduled;
-            return self.release(query);
-        };
+        let latest = RunTime(i64::MIN);
+        let mut waiting = Waiting { query, follows, is_known: false, has_answer: false, left: 0, latest };
+        self.taken += 1;
+        for row in std::iter::once(follows.index).chain(dependency.also) {
+            self.wait_for(row, &mut waiting);
+        }
+        if waiting.left == 0 {
+            self.go_on(waiting);
+        } else if self.waiting.len() >= MOST {
+            self.under_way.insert(key(&waiting.query), follows);
+            self.refused.push((waiting.query, Reason::TooManyWaiting));
+        } else {
+            self.waiting.insert(self.taken, waiting);
+        }
+        None
+    }
+
+    /// Has the query that came last wait for one of its client, unless that never came, or has ended.
+    fn wait_for(&mut self, row: u64, waiting: &mut Waiting) {
+        let before = (row, waiting.query.client);
+        let Some(awaited) = self.awaited.get_mut(&before) else { return };
+        waiting.is_known |= row == waiting.follows.index;
         awaited.to_come = awaited.to_come.saturating_sub(1);
         match awaited.end {
+            None => {
+                waiting.left += 1;
+                awaited.waiting.push(self.taken);
+            }
             Some(end) => {
+                waiting.hear(row, end);
                 if awaited.to_come == 0 {
                     self.awaited.remove(&before);
                 }
-                self.go_on(follows, query, end);
-            }
-            None if self.waiting >= MOST => {
-                self.under_way.insert(key(&query), follows);
-                self.refused.push((query, Reason::TooManyWaiting));
-            }
-            None => {
-                self.waiting += 1;
-                awaited.waiting.push((follows, query));
             }
         }
-        None
     }
 
     /// Whether the end of any query matters.
@@ -145,29 +185,35 @@ impl Chains {
     fn handle_end(&mut self, key: Key, end: End) {
         let Some(awaited) = self.awaited.get_mut(&key).filter(|awaited| awaited.end.is_none()) else { return };
         awaited.end = Some(end);
-        let waiting = std::mem::take(&mut awaited.waiting);
+        let numbers = std::mem::take(&mut awaited.waiting);
         if awaited.to_come == 0 {
             self.awaited.remove(&key);
         }
-        self.waiting -= waiting.len();
-        waiting.into_iter().for_each(|(follows, query)| self.go_on(follows, query, end));
-    }
-
-    /// What becomes of a query, now that the one has ended that it follows.
-    fn go_on(&mut self, follows: Follows, mut query: Query, end: End) {
-        query.due = end.at + follows.think;
-        self.under_way.insert(key(&query), follows);
-        let class = usize::from(query.class.unwrap_or_default());
-        if end.has_answer || self.goes_on.get(class).is_none_or(|goes_on| *goes_on) {
-            self.release(query);
-        } else {
-            self.refused.push((query, Reason::NothingToFollow));
+        for number in numbers {
+            let Some(waiting) = self.waiting.get_mut(&number) else { continue };
+            waiting.hear(key.0, end);
+            waiting.left -= 1;
+            if waiting.left == 0 {
+                self.waiting.remove(&number).into_iter().for_each(|waiting| self.go_on(waiting));
+            }
         }
     }
 
-    fn release(&mut self, query: Query) -> Option<Query> {
-        self.released.push(Reverse(Released(query)));
-        None
+    /// What becomes of a query, now that all have ended that it waited for.
+    fn go_on(&mut self, waiting: Waiting) {
+        let Waiting { mut query, follows, is_known, has_answer, latest, .. } = waiting;
+        if !is_known {
+            query.due = follows.scheduled.max(latest);
+            return self.released.push(Reverse(Released(query)));
+        }
+        query.due = latest + follows.think;
+        self.under_way.insert(key(&query), follows);
+        let class = usize::from(query.class.unwrap_or_default());
+        if has_answer || self.goes_on.get(class).is_none_or(|goes_on| *goes_on) {
+            self.released.push(Reverse(Released(query)));
+        } else {
+            self.refused.push((query, Reason::NothingToFollow));
+        }
     }
 
     /// When the next query is due of those that wait no more.
@@ -188,21 +234,17 @@ impl Chains {
 
     /// Lets no query wait any more, for an interrupted run.
     pub fn handle_interrupt(&mut self) {
-        let ends: Vec<Key> =
-            self.awaited.iter().filter(|(_, awaited)| awaited.end.is_none()).map(|(key, _)| *key).collect();
-        for key in ends {
-            let Some(awaited) = self.awaited.get_mut(&key) else { continue };
-            for (follows, query) in std::mem::take(&mut awaited.waiting) {
-                self.waiting -= 1;
-                self.under_way.insert((query.index, query.client), follows);
-                self.refused.push((query, Reason::Interrupted));
+        for (_, Waiting { query, follows, is_known, .. }) in self.waiting.drain() {
+            if is_known {
+                self.under_way.insert(key(&query), follows);
             }
+            self.refused.push((query, Reason::Interrupted));
         }
     }
 
     /// Whether no query waits or is to be sent.
     pub fn is_empty(&self) -> bool {
-        self.waiting == 0 && self.released.is_empty() && self.refused.is_empty()
+        self.waiting.is_empty() && self.released.is_empty() && self.refused.is_empty()
     }
 }
 
@@ -224,7 +266,7 @@ mod tests {
     /// A query that follows another one after a think time, and for whose answer so many others wait.
     fn query(index: u64, follows: Option<(u64, i64)>, followers: u32) -> Query {
         let follows = follows.map(|(index, think)| Follows { index, think, scheduled: RunTime(1_000) });
-        let dependency = Dependency { follows, followers };
+        let dependency = Dependency { follows, also: Vec::new(), followers };
         Query { dependency: Some(Box::new(dependency)), ..test::query(index, 0) }
     }
 
@@ -301,30 +343,63 @@ mod tests {
         assert_eq!(released(&mut chains), [(1, 1_000)]);
     }
 
+    #[test]
+    fn a_query_waits_for_every_answer_that_its_client_had() {
+        let both = |index: u64| {
+            let mut query = query(index, Some((1, 5)), 0);
+            query.dependency.as_mut().unwrap().also.extend([0, 77]);
+            query
+        };
+        for (first, due) in [(0, 205), (1, 205)] {
+            let mut chains = chains("glibc");
+            assert!(
+                chains.handle_query(query(0, None, 1)).is_some() && chains.handle_query(query(1, None, 1)).is_some()
+            );
+            assert!(chains.handle_query(both(2)).is_none());
+            let ends = [Status::Timeout, Status::Answered];
+            chains.handle_rows(&mut [row(first, ends[first as usize], 100)], RunTime(100));
+            assert_eq!(released(&mut chains), []);
+            let second = 1 - first;
+            chains.handle_rows(&mut [row(second, ends[second as usize], 200)], RunTime(200));
+            assert_eq!(released(&mut chains), [(2, due)], "by the answer that comes last; only that to 1 must be one");
+            assert!(chains.is_empty() && chains.awaited.is_empty());
+        }
+    }
+
     proptest! {
         /// Whenever queries end, each is sent or refused once, and none before what it follows has ended.
         #[test]
         fn each_query_is_sent_or_refused_once(
             follows in prop::collection::vec(prop::option::of((0..8_usize, 0..50_i64)), 1..60),
+            also in prop::collection::vec(prop::collection::btree_set(0..8_usize, 0..3), 60),
             fates in prop::collection::vec((0..40_i64, any::<bool>()), 60),
             is_stub in any::<bool>(),
         ) {
             let of = |number: usize| follows[number].filter(|(back, _)| *back < number).map(|(back, think)| (number - 1 - back, think));
+            // Others that it waits for besides.
+            let others = |number: usize| {
+                let main = of(number).map(|(row, _)| row);
+                let rows = also[number].iter().filter(|back| **back < number).map(move |back| number - 1 - back);
+                rows.filter(move |row| main.is_some_and(|main| main != *row)).collect::<Vec<_>>()
+            };
             let mut chains = chains(if is_stub { "glibc" } else { "open" });
-            let mut ends = vec![None; follows.len()];
+            let mut ends: Vec<Option<i64>> = vec![None; follows.len()];
             let mut under_way: Vec<(i64, usize)> = Vec::new();
             let mut fed = 0;
             for now in 0..10_000 {
                 if fed < follows.len() && now % 3 == 0 {
-                    let followers = (0..follows.len()).filter(|other| of(*other).is_some_and(|(of, _)| of == fed)).count();
-                    let next = query(fed as u64, of(fed).map(|(of, think)| (of as u64, think)), followers as u32);
+                    let waits = |other: &usize| of(*other).is_some_and(|(of, _)| of == fed) || others(*other).contains(&fed);
+                    let followers = (0..follows.len()).filter(waits).count();
+                    let mut next = query(fed as u64, of(fed).map(|(of, think)| (of as u64, think)), followers as u32);
+                    next.dependency.as_mut().unwrap().also = others(fed).into_iter().map(|row| row as u64).collect();
                     under_way.extend(chains.handle_query(next).map(|_| (now + fates[fed].0, fed)));
                     fed += 1;
                 }
                 while let Some(query) = chains.poll_query(|query| query.due.0 <= now) {
                     let number = query.index as usize;
                     let (before, think) = of(number).unwrap();
-                    prop_assert_eq!(query.due.0, ends[before].unwrap() + think);
+                    let latest = others(number).into_iter().map(|row| ends[row].unwrap()).max();
+                    prop_assert_eq!(query.due.0, ends[before].unwrap().max(latest.unwrap_or_default()) + think);
                     under_way.push((now + fates[number].0, number));
                 }
                 let mut rows = Vec::new();

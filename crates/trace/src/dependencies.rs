@@ -26,6 +26,8 @@ const LONGEST_ANSWER: i64 = 30 * NS_PER_S;
 const MOST: usize = 1 << 20;
 /// Names in the data of a response that may be asked for next, at most.
 const MOST_TARGETS: usize = 16;
+/// The last answers to a client, which its next query waits for, at most.
+const MOST_ANSWERS: usize = 16;
 const NXDOMAIN: u16 = 3;
 
 const A: u16 = 1;
@@ -91,7 +93,7 @@ pub enum Evidence {
     SearchList,
     /// The name has one label more (RFC 9156).
     NextLabel,
-    /// It was the last answer to the client before.
+    /// It was the last answer to the client before; the others before it must have come, too.
     LastAnswer,
 }
 
@@ -111,10 +113,12 @@ impl Evidence {
 }
 
 /// What a query follows from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// The row of the query whose answer it follows from.
     pub row: u64,
+    /// Rows of other queries whose answers its client had before.
+    pub also: Vec<u64>,
     /// Nanoseconds from that answer to the query.
     pub think: i64,
     /// What shows it.
@@ -140,7 +144,8 @@ struct Client {
     asked: TraceTime,
     /// Times and rows of answers that have not come yet.
     to_come: BTreeSet<(TraceTime, u64)>,
-    last: Option<(TraceTime, u64)>,
+    /// The last that have come, the newest first.
+    had: VecDeque<(TraceTime, u64)>,
 }
 
 /// An answer from which queries may follow.
@@ -223,7 +228,7 @@ impl Links {
         let causes = answers.filter_map(|(role, answered)| Some((answered, answered.evidence(role, question)?)));
         let (answered, evidence) =
             causes.max_by_key(|(answered, evidence)| (answered.at, std::cmp::Reverse(*evidence)))?;
-        Some(Followed { row: answered.row, think: row.time - answered.at, evidence })
+        Some(Followed { row: answered.row, also: Vec::new(), think: row.time - answered.at, evidence })
     }
 
     fn remember(&mut self, row: &Transaction, question: &Question<'_>, answered: &Answered) {
@@ -268,13 +273,15 @@ impl Links {
         client.asked = row.time;
         while let Some(&answer) = client.to_come.first().filter(|(at, _)| *at <= row.time) {
             client.to_come.pop_first();
-            client.last = Some(answer);
+            client.had.truncate(MOST_ANSWERS - 1);
+            client.had.push_front(answer);
         }
         if let Some(answered) = Answered::of(row, number) {
             client.to_come.insert((answered.at, number));
         }
-        let (at, of) = client.last?;
-        Some(Followed { row: of, think: row.time - at, evidence: Evidence::LastAnswer })
+        let (at, of) = *client.had.front()?;
+        let also = client.had.iter().skip(1).map(|(_, row)| *row).collect();
+        Some(Followed { row: of, also, think: row.time - at, evidence: Evidence::LastAnswer })
     }
 
     fn forget_clients(&mut self, now: TraceTime) {
@@ -404,9 +411,9 @@ pub struct DependencyCounts {
 
 impl DependencyCounts {
     /// Counts a query that follows from an answer.
-    pub fn add(&mut self, followed: Followed) {
+    pub fn add(&mut self, evidence: Evidence) {
         self.n += 1;
-        *self.by_evidence.entry(followed.evidence.as_str()).or_default() += 1;
+        *self.by_evidence.entry(evidence.as_str()).or_default() += 1;
     }
 
     /// With the share of so many queries.
@@ -477,7 +484,10 @@ mod tests {
         let mut links = Links::new(wanted);
         let word = |(number, asked): (usize, &Asked)| match links.see(&row(asked), number as u64) {
             None => "-".to_owned(),
-            Some(Followed { row, think, evidence }) => format!("{row}+{}:{}", think / 1_000_000, evidence.as_str()),
+            Some(Followed { row, also, think, evidence }) => {
+                let also: String = also.iter().map(|row| format!("&{row}")).collect();
+                format!("{row}{also}+{}:{}", think / 1_000_000, evidence.as_str())
+            }
         };
         all.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
     }
@@ -532,10 +542,10 @@ mod tests {
     }
 
     #[test]
-    fn of_a_client_the_last_answer_counts_and_without_answers_nothing_follows() {
+    fn a_client_waits_for_the_answers_that_it_had_and_without_answers_nothing_follows() {
         let of = |at_ms: i64, name: &'static str, after: i64| Asked { at_ms, name, answer: Some((after, 0)), ..FIRST };
         let all = [of(0, "a.example", 50), of(10, "b.example", 10), of(30, "c.example", 5), of(60, "d.example", 5)];
-        assert_eq!(found(Dependencies::Client, &all), "- - 1+10:last_answer 0+10:last_answer");
+        assert_eq!(found(Dependencies::Client, &all), "- - 1+10:last_answer 0&2&1+10:last_answer");
         let silent = |at_ms: i64| Asked { at_ms, answer: None, ..FIRST };
         assert_eq!(found(Dependencies::Client, &[silent(0), silent(30)]), "- -");
         assert_eq!(in_chain(&[silent(0), Asked { qtype: AAAA, ..silent(30) }]), "- -");
@@ -564,6 +574,10 @@ mod tests {
                 let mut links = Links::new(wanted);
                 for (number, asked) in all.iter().enumerate() {
                     if let Some(followed) = links.see(&row(asked), number as u64) {
+                        for row in &followed.also {
+                            let other = &all[*row as usize];
+                            prop_assert!(*row != followed.row && other.at_ms + other.answer.unwrap().0 <= asked.at_ms);
+                        }
                         let first = &all[followed.row as usize];
                         prop_assert!(followed.row < number as u64 && followed.think >= 0);
                         let answered = first.at_ms + first.answer.unwrap().0;

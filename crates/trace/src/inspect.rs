@@ -175,7 +175,7 @@ impl Inspector {
             self.rate.count(row.time);
             self.add_query(query);
             self.retries.see(row, self.queries).into_iter().for_each(|retry| self.retried.add(retry));
-            self.links.see(row, self.queries).into_iter().for_each(|followed| self.dependent.add(followed));
+            self.links.see(row, self.queries).into_iter().for_each(|followed| self.dependent.add(followed.evidence));
         }
         if let Some(response) = row.response.as_deref().and_then(Message::new) {
             *self.rcodes.entry(response.rcode()).or_default() += 1;

@@ -68,10 +68,18 @@ impl Waits {
     pub fn push(&mut self, mut query: Query, followed: Option<Followed>) {
         self.read = query.due;
         let mut dependency = Dependency::default();
-        if let Some((followed, follows, earliest)) = followed.and_then(|followed| self.follows(&query, followed)) {
-            self.counts.add(followed);
+        if let Some(followed) = followed
+            && let Some((follows, earliest)) = self.follows(&query, &followed)
+        {
+            self.counts.add(followed.evidence);
             dependency.follows = Some(follows);
             query.due = earliest;
+            for row in followed.also {
+                // Behind what it waits for, or that would not be known yet.
+                let Some(other) = self.awaited(&query, row) else { continue };
+                query.due = query.due.max(other);
+                dependency.also.push(row);
+            }
         }
         self.pushed += 1;
         self.order.push(Reverse((query.due, self.pushed)));
@@ -80,14 +88,19 @@ impl Waits {
     }
 
     /// What a query waits for, and when it is due at the earliest, if what it follows from is kept.
-    fn follows(&mut self, query: &Query, followed: Followed) -> Option<(Followed, Follows, RunTime)> {
-        let number = self.by_row.get(&(followed.row, query.client))?;
-        let ahead = self.ahead();
-        let before = self.kept.get_mut(number).filter(|before| query.due - before.query.due <= ahead)?;
-        before.dependency.followers += 1;
+    fn follows(&mut self, query: &Query, followed: &Followed) -> Option<(Follows, RunTime)> {
+        let before = self.awaited(query, followed.row)?;
         let think = (followed.think as f64 / self.speed) as i64;
-        let follows = Follows { index: followed.row, think, scheduled: query.due };
-        Some((followed, follows, before.query.due + think))
+        Some((Follows { index: followed.row, think, scheduled: query.due }, before + think))
+    }
+
+    /// When the query of an earlier row is due at the earliest, for whose answer another one waits; `None` if it is not kept.
+    fn awaited(&mut self, query: &Query, row: u64) -> Option<RunTime> {
+        let number = self.by_row.get(&(row, query.client))?;
+        let ahead = self.ahead();
+        let before = self.kept.get_mut(number).filter(|before| self.read - before.query.due <= ahead)?;
+        before.dependency.followers += 1;
+        Some(before.query.due)
     }
 
     /// Gives up queries for whose answer no other one can wait any more; all of them at the end.
@@ -149,7 +162,7 @@ mod tests {
     }
 
     fn followed(row: u64, think_ms: i64) -> Option<Followed> {
-        Some(Followed { row, think: think_ms * MS, evidence: Evidence::Target })
+        Some(Followed { row, also: Vec::new(), think: think_ms * MS, evidence: Evidence::Target })
     }
 
     /// Row, earliest due time in milliseconds, row that it follows, and number of followers of each query.
@@ -157,12 +170,12 @@ mod tests {
         let mut waits = Waits::new(Dependencies::Chain, Timing::Scaled(speed)).unwrap();
         let mut batch = Vec::new();
         for (index, at_ms, followed) in all {
-            waits.push(query(*index, *at_ms), *followed);
+            waits.push(query(*index, *at_ms), followed.clone());
             waits.pop_into(&mut batch, false);
         }
         waits.pop_into(&mut batch, true);
         let of = |query: &Query| {
-            let Dependency { follows, followers } = query.dependency.as_deref().copied().unwrap_or_default();
+            let Dependency { follows, followers, .. } = query.dependency.as_deref().cloned().unwrap_or_default();
             (query.index, query.due.0 / MS, follows.map(|follows| follows.index), followers)
         };
         batch.iter().map(of).collect()
@@ -181,6 +194,26 @@ mod tests {
         let late = [(0, 0, None), (1, 9_000, None), (2, 10_500, followed(0, 5)), (3, 10_600, followed(1, 9))];
         assert_eq!(planned(1.0, &late)[..2], [(0, 0, None, 0), (1, 9_000, None, 1)]);
         assert_eq!(planned(1.0, &late)[3], (2, 10_500, None, 0));
+    }
+
+    #[test]
+    fn a_query_comes_behind_all_that_it_waits_for() {
+        let mut waits = Waits::new(Dependencies::Client, Timing::Scaled(1.0)).unwrap();
+        // 1 has its answer first, and 2 waits for both: 1 comes late to the worker, since it follows what took long.
+        for (index, at_ms, followed) in [
+            (0, 0, None),
+            (1, 500, followed(0, 400)),
+            (2, 900, Some(Followed { also: vec![1, 77], ..followed(0, 1).unwrap() })),
+        ] {
+            waits.push(query(index, at_ms), followed);
+        }
+        let mut batch = Vec::new();
+        waits.pop_into(&mut batch, true);
+        let due: Vec<(u64, i64)> = batch.iter().map(|query| (query.index, query.due.0 / MS)).collect();
+        assert_eq!(due, [(0, 0), (1, 400), (2, 400)]);
+        let dependency = |at: usize| batch[at].dependency.clone().unwrap();
+        assert_eq!((dependency(0).followers, dependency(1).followers), (2, 1));
+        assert_eq!(dependency(2).also, [1], "what is not kept any more is not waited for");
     }
 
     proptest! {

@@ -37,9 +37,12 @@ mod part {
     pub const RESPONSE: u8 = 1;
     pub const FOLLOWS: u8 = 1 << 1;
     pub const FOLLOWERS: u8 = 1 << 2;
-    pub const UNKNOWN: u8 = !0 << 3;
+    pub const ALSO: u8 = 1 << 3;
+    pub const UNKNOWN: u8 = !0 << 4;
 }
 
+/// Answers that a query waits for beside the last one, at most.
+const MOST_ALSO: usize = 255;
 /// The longest think time that a query may have, in nanoseconds: added to any time of a run it is a time.
 const LONGEST_THINK: u64 = 1 << 61;
 /// No class.
@@ -63,10 +66,13 @@ impl Row for Query {
         // Half of a pair is written as none: pairs are made where queries are sent.
         let follows = self.dependency.as_ref().and_then(|dependency| dependency.follows);
         let followers = self.dependency.as_ref().map_or(0, |dependency| dependency.followers);
+        let also = self.dependency.as_ref().map_or(&[][..], |dependency| &dependency.also);
+        let also = &also[..also.len().min(MOST_ALSO)];
         let parts = [
             (response.is_some(), part::RESPONSE),
             (follows.is_some(), part::FOLLOWS),
             (followers > 0, part::FOLLOWERS),
+            (!also.is_empty(), part::ALSO),
         ];
         out.push(parts.iter().filter(|(is_there, _)| *is_there).fold(0, |bits, (_, bit)| bits | bit));
         if let Some(follows) = follows {
@@ -76,6 +82,10 @@ impl Row for Query {
         }
         if followers > 0 {
             out.extend_from_slice(&followers.to_le_bytes());
+        }
+        if !also.is_empty() {
+            out.push(also.len() as u8);
+            also.iter().for_each(|index| out.extend_from_slice(&index.to_le_bytes()));
         }
         response.into_iter().for_each(|response| write_message(out, response.octets()));
         write_message(out, &self.wire);
@@ -245,6 +255,10 @@ fn read_dependency(parts: u8, reader: &mut Reader<'_>) -> Result<Option<Box<Depe
     }
     if parts & part::FOLLOWERS != 0 {
         dependency.followers = reader.u32()?;
+    }
+    if parts & part::ALSO != 0 {
+        let count = reader.u8()?;
+        dependency.also = (0..count).map(|_| reader.u64()).collect::<Result<_, _>>()?;
     }
     Ok((dependency != Dependency::default()).then(|| Box::new(dependency)))
 }

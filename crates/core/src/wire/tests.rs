@@ -28,8 +28,9 @@ fn dependency() -> impl Strategy<Value = Option<Box<Dependency>>> {
         think,
         scheduled: RunTime(scheduled),
     });
-    (prop::option::of(follows), 0..9_u32).prop_map(|(follows, followers)| {
-        let dependency = Dependency { follows, followers };
+    let also = prop::collection::vec(any::<u64>(), 0..4);
+    (prop::option::of(follows), also, 0..9_u32).prop_map(|(follows, also, followers)| {
+        let dependency = Dependency { follows, also, followers };
         (dependency != Dependency::default()).then(|| Box::new(dependency))
     })
 }
