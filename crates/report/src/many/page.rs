@@ -11,7 +11,7 @@ use crate::curves::{self, Needs, RunCurve};
 use crate::page::{D3, FIGURES_SCRIPT, PLOT, STYLE, inside_script};
 use crate::page::{environment, not_made};
 use ldplayer_results::ResultsError;
-use ldplayer_results::compare::{Comparison, Estimate, Outcome, SideSummary, Verdict, shown};
+use ldplayer_results::compare::{Comparison, Estimate, Outcome, Row as ComparedRow, SideSummary, Verdict, shown};
 use ldplayer_results::numbers::counted;
 use ldplayer_results::store;
 use ldplayer_results::words;
@@ -20,6 +20,9 @@ const TEMPLATE: &str = include_str!("../../assets/many.html.j2");
 const SCRIPT: &str = include_str!("../../assets/many.js");
 /// Figures of the table of cells.
 const COLUMNS: [&str; 7] = ["answered", "p50", "p99", "p999", "drift", "cpu", "memory"];
+
+/// Figures that the box of the page may speak of, the one that matters most first.
+const HEADLINES: [&str; 6] = ["answered", "lookup_failed", "lookup_p99", "p99", "p50", "cpu"];
 
 /// Writes the page.
 pub fn write(overview: &Overview, path: &Path) -> Result<(), ResultsError> {
@@ -45,6 +48,7 @@ fn render(overview: &Overview, data: &str) -> Result<String, minijinja::Error> {
         axes => overview.axes.iter().map(|(key, values)| format!("{key}: {}", values.join(", "))).collect::<Vec<_>>(),
         span => columns.len() + 3,
         gate => gate(overview),
+        finding => finding(overview),
         watched => has(overview, "cpu"),
         figures => Value::from(Serde(shown_curves(overview))),
         rows => Value::from(Serde(rows(overview, &columns))),
@@ -90,6 +94,40 @@ fn gate(overview: &Overview) -> &'static str {
         (_, false, true) => "undecided",
         (_, false, false) => "held",
     }
+}
+
+/// What the box of the page says where no gate was given: of the differences that are not chance, the largest of the figure that matters most.
+fn finding(overview: &Overview) -> String {
+    let certain = || {
+        let rows = overview.comparisons.iter().flat_map(|one| one.rows.iter().map(move |row| (one, row)));
+        rows.filter(|(_, row)| matches!(row.verdict, Verdict::Better | Verdict::Worse))
+    };
+    let largest = |quantity: &&str| {
+        let of = certain().filter(|(_, row)| row.quantity.to_string() == **quantity);
+        of.max_by(|(_, one), (_, other)| factor(one).ln().abs().total_cmp(&factor(other).ln().abs()))
+    };
+    let label = |side: &SideSummary| {
+        let cell = overview.cells.iter().find(|cell| cell.name == side.name);
+        cell.map_or_else(|| side.name.clone(), |cell| cell.label.clone())
+    };
+    match HEADLINES.iter().find_map(largest) {
+        Some((one, row)) => {
+            let (figure, median) = (words::quantity(&row.quantity.to_string()), shown(row.unit, row.b.median));
+            let by = match factor(row) {
+                factor if factor.is_finite() && factor > 0.0 => format!("{factor:.2} × that of {}", label(&one.a)),
+                _ => format!("{} has {}", label(&one.a), shown(row.unit, row.a.median)),
+            };
+            format!("{}: {figure} {median}, {by}", label(&one.b))
+        }
+        None if certain().next().is_some() => format!("{} figures differ", certain().count()),
+        None if overview.comparisons.is_empty() => "nothing is compared".to_owned(),
+        None => "no difference is certain".to_owned(),
+    }
+}
+
+/// B's figure in A's.
+fn factor(row: &ComparedRow) -> f64 {
+    row.b.median / row.a.median
 }
 
 /// A row of the table of cells.

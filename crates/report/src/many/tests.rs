@@ -1,6 +1,7 @@
 //! Overviews of made-up experiments: what their page and their exports hold.
 
 use super::*;
+use ldplayer_results::compare::Pair;
 use ldplayer_results::{RunReport, SideUsage, Tail};
 
 fn run(p99: f64) -> RunReport {
@@ -132,4 +133,32 @@ fn an_experiment_without_a_run_that_counts_has_a_page_and_no_pictures() {
     empty.write_page(&folder.path().join("report.html")).unwrap();
     empty.export(&folder.path().join("out"), &Export::default()).unwrap();
     assert!(std::fs::read_dir(folder.path().join("out")).unwrap().flatten().all(|file| !file.path().ends_with(".png")));
+}
+
+#[test]
+fn without_a_gate_the_page_begins_with_the_largest_certain_difference() {
+    let side = |name: &str, by: f64| Side {
+        name: name.to_owned(),
+        runs: (1..=8).map(|repeat| (repeat, run(by * (1.0 + f64::from(repeat) / 100.0)))).collect(),
+        ..Side::default()
+    };
+    let against = |by: f64| {
+        let pair = Pair { a: side("udp", 50.0), b: side("tcp", by), ..Pair::default() };
+        ldplayer_results::compare::compare(&pair)
+    };
+    let told = |comparisons: Vec<Comparison>| {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("a.html");
+        Overview { comparisons, ..overview() }.write_page(&page).unwrap();
+        let text = std::fs::read_to_string(page).unwrap();
+        assert!(!text.contains("verdict-gate") && !text.contains("none was given"));
+        let box_at = text.find("id=\"finding\"").unwrap();
+        text[box_at..].split(['>', '<']).nth(1).unwrap().to_owned()
+    };
+    assert_eq!(
+        told(vec![against(100.0), against(150.0)]),
+        "tcp: 99th percentile of latency 157 ms, 3.00 × that of udp"
+    );
+    assert_eq!(told(vec![against(50.0)]), "no difference is certain");
+    assert_eq!(told(Vec::new()), "nothing is compared");
 }
