@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
 # Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tcp_servers|tls|https|quic|serve|zones|wire|timing|packets ...]   (all of them without an argument)
-# RUNS=5 SECONDS_EACH=10 are the defaults; BIN is a directory with both programs, which are built otherwise. Needs a quiet machine with two cores; generator on core 0, server on core 1.
+# RUNS=5 SECONDS_EACH=10 are the defaults; BIN is a directory with both programs, which are built otherwise. OTHER is the directory of another build of ldplayer, which takes turns with it in `send` and `answer`. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,7 @@ bin=${BIN:-${CARGO_TARGET_DIR:-target}/release}
 [ -n "${BIN:-}" ] || cargo build --release --locked -q -p ldplayer -p ldplayer-bench
 ldplayer=$(realpath "$bin/ldplayer")
 bench=$(realpath "$bin/ldplayer-bench")
+other=${OTHER:+$(realpath "$OTHER/ldplayer")}
 dnsproxy=${dnsproxy:-}
 case " $* " in *" quic "* | "  ") [ -n "$dnsproxy" ] || dnsproxy=$(scripts/build-server.sh dnsproxy) || true ;; esac
 export dnsproxy
@@ -68,6 +69,9 @@ stop() {
 replay() { # options ...: replays with its worker on core 0 and leaves the report in $work/out.json
   "${pinned[@]}" "${from[@]}" "$ldplayer" replay "$@" --no-probe --workers 1 --cores 0 -o "$work/run" --force --json >"$work/out.json" 2>"$work/err" || [ $? -eq 1 ] || { cat "$work/err" >&2; exit 1; }
 }
+# The same with the other build, if there is one.
+other() { [ -z "$other" ] || ldplayer=$other "$@"; }
+other_row() { [ -z "$other" ] || row "$@"; }
 rate() { # answered queries per second of the last replay, from the first due to the last outcome
   awk -v n="$(field "$1" <"$work/out.json")" -v s="$(field elapsed_s <"$work/out.json")" 'BEGIN {printf "%.0f\n", n/s}'
 }
@@ -116,10 +120,13 @@ bench_send() {
     "$bench" bare-send --to 127.0.0.1:5300 --core 0 --count 2000000 | field per_second >>"$work/send.bare"
     replay "$work/send.pcap" --server 127.0.0.1:5300 --timing fast --max-outstanding 200000 --query-timeout 0.1
     field qps_mean <"$work/out.json" >>"$work/send.ours"
+    other replay "$work/send.pcap" --server 127.0.0.1:5300 --timing fast --max-outstanding 200000 --query-timeout 0.1
+    field qps_mean <"$work/out.json" >>"$work/send.other"
   done
   stop
   row "bare sendmmsg + IP_PKTINFO" "$work/send.bare" "$work/send.bare"
   row "ldplayer replay --timing fast, recorded" "$work/send.ours" "$work/send.bare"
+  other_row "the same of the other build" "$work/send.other" "$work/send.bare"
 }
 
 # A namespace for the server, joined by a veth pair: all that is sent crosses a device, as between hosts.
@@ -151,14 +158,20 @@ bench_answer_of() { # title, server command ...
       sed -n 's/.*Queries per second: *\([0-9.]*\).*/\1/p' >>"$work/answer.dnsperf"
     replay "$work/questions.pcap" "${against[@]}"
     rate answered >>"$work/answer.ours"
+    other replay "$work/questions.pcap" "${against[@]}"
+    rate answered >>"$work/answer.ours.other"
     replay "$work/questions.parquet" "${against[@]}" --sources pool:10.9.0.1/32
     rate answered >>"$work/answer.pool"
+    other replay "$work/questions.parquet" "${against[@]}" --sources pool:10.9.0.1/32
+    rate answered >>"$work/answer.pool.other"
     "$bench" bare-ask --to $at:5300 --core 0 --count 1000000 | field per_second >>"$work/answer.bare"
   done
   stop
   row "dnsperf -c 100 -q 1000 -D" "$work/answer.dnsperf" "$work/answer.dnsperf"
   row "ldplayer replay --timing fast, one address as dnsperf's, trace in Parquet, matched and recorded" "$work/answer.pool" "$work/answer.dnsperf"
+  other_row "the same of the other build" "$work/answer.pool.other" "$work/answer.dnsperf"
   row "ldplayer replay --timing fast, 65,536 addresses, trace in pcap, matched and recorded" "$work/answer.ours" "$work/answer.dnsperf"
+  other_row "the same of the other build" "$work/answer.ours.other" "$work/answer.dnsperf"
   row "bare asker, one socket, matched only" "$work/answer.bare" "$work/answer.dnsperf"
 }
 
