@@ -218,47 +218,31 @@ try_deb() {
 
 step_wheel() {
     prepare
-    local tools=$target_dir/tools/wheel wheel
-    if ! may_have python || ! { python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.7,<2' wheel uv >&2; }; then
-        not_tried "the wheel: maturin cannot be had from PyPI"
-        return
-    fi
-    rm -f "$out"/ldplayer-*.whl
-    # A static binary runs with any C library.
-    (cd packaging && "$tools/bin/maturin" build --quiet --profile "$profile" --target "$rust_target" --compatibility manylinux2014 musllinux_1_1 --out "$scratch/wheel") >&2
-    repack_wheel "$tools" "$scratch"/wheel/*.whl
-    wheel=$(echo "$out"/ldplayer-*.whl)
-    try_wheel "$tools" "$wheel"
-}
-
-# The wheel's binary is the one of all packages, and has its licenses, manual pages and completions beside it: what is in the
-# wheel's folder `data` is installed below the prefix of the environment.
-repack_wheel() {
-    local tree=$scratch/unpacked licenses
-    "$1/bin/wheel" unpack --dest "$tree" "$2" >&2
-    install -m 755 "$stage/ldplayer" "$tree"/ldplayer-*/ldplayer-*.data/scripts/ldplayer
-    licenses=$(echo "$tree"/ldplayer-*/ldplayer-*.dist-info)/licenses
-    fill_share "$(echo "$tree"/ldplayer-*/ldplayer-*.data)/data/share" site-functions
-    mkdir -p "$licenses"
-    cp "$stage"/LICENSE* "$stage/THIRD-PARTY" "$licenses"
-    # The list of components that maturin adds names folders of this machine.
-    find "$tree" -name '*.cyclonedx.json' -exec sed -i "s|file://$root|file://.|g" {} +
-    SOURCE_DATE_EPOCH=$epoch "$1/bin/wheel" pack --dest-dir "$out" "$tree"/ldplayer-* >&2
+    local wheel
+    if ! may_have python; then not_tried "the wheel: it takes python3 with venv"; return; fi
+    rm -f "$out"/ldplayer_dns-*.whl
+    fill_share "$scratch/wheel-share" site-functions
+    wheel=$(SOURCE_DATE_EPOCH=$epoch packaging/wheel.py "$stage" "$scratch/wheel-share" "$out")
+    try_wheel "$wheel"
 }
 
 try_wheel() {
+    local tools=$target_dir/tools/wheel
     python3 -m venv "$scratch/venv"
-    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$2" >&2
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$1" >&2
     cmp "$scratch/venv/bin/ldplayer" "$stage/ldplayer" || fail "pip installs another binary than the archive has"
-    "$scratch/venv/bin/ldplayer" --version >&2
-    UV_CACHE_DIR=$scratch/uv UV_PYTHON_DOWNLOADS=never "$1/bin/uvx" --offline --from "$2" ldplayer --version >&2
+    "$scratch/venv/bin/python" -c 'import ldplayer; print(ldplayer.version())' >&2 || fail "the wheel's package does not find its program"
+    if python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check uv >&2; then
+        UV_CACHE_DIR=$scratch/uv UV_PYTHON_DOWNLOADS=never "$tools/bin/uvx" --offline --from "$1" ldplayer --version >&2
+    else
+        not_tried "the wheel with uvx: uv cannot be had from PyPI"
+    fi
     wheel_brings_its_share "$scratch/venv"
 }
 
 # Every file that the packages have in `share` is there after the installation, and none after its end.
 wheel_brings_its_share() {
-    local expected=$scratch/share file
-    fill_share "$expected" site-functions
+    local expected=$scratch/wheel-share file
     (cd "$expected" && find . -type f) >"$scratch/share.list"
     while read -r file; do
         cmp "$expected/$file" "$1/share/$file" || fail "pip does not install share/$file"
@@ -267,7 +251,7 @@ wheel_brings_its_share() {
     if command -v man >/dev/null; then
         MANPATH=$1/share/man man --where ldplayer-replay >&2 || fail "man does not find the pages of the wheel"
     fi
-    "$1/bin/pip" uninstall --quiet --yes --disable-pip-version-check ldplayer >&2
+    "$1/bin/pip" uninstall --quiet --yes --disable-pip-version-check ldplayer-dns >&2
     while read -r file; do
         [ ! -e "$1/share/$file" ] || fail "pip leaves share/$file behind"
     done <"$scratch/share.list"

@@ -13,7 +13,7 @@ Everything here calls the program `ldplayer`, and reads the files that it writes
 from ._commands import Server, Testbed, experiment, generate, mutate, serve, testbed, zones_build
 from ._keys import replay
 from ._program import LdplayerError, version
-from ._results import Experiment, Run, Verdict, figures
+from ._results import Experiment, Run, Verdict, extract, figures
 
 __all__ = [
     "Experiment",
@@ -23,6 +23,7 @@ __all__ = [
     "Testbed",
     "Verdict",
     "experiment",
+    "extract",
     "figures",
     "generate",
     "mutate",

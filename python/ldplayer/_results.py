@@ -121,6 +121,13 @@ class Run(_Directory):
         words = ["compare", str(self.path), path_of(other), "--json", *options(given)]
         return cast(Dict[str, Any], json.loads(call(words)))
 
+    def archive(self, output: Optional[PathLike] = None, **given: Any) -> Path:
+        """Packs the run and its trace into one file, `NAME.tar.zst` where none is named. Keywords are options of `ldplayer archive`:
+        `without_names=True`, `anonymise=True`, `key=`, `trace=`, `force=`."""
+        path = Path(output) if output is not None else Path(f"{self.path.resolve().name}.tar.zst")
+        call(["archive", str(self.path), *options({"output": path, **given})])
+        return path
+
     def _repr_html_(self) -> str:
         """The single figures and two pictures, for notebooks."""
         queries, rate = self.summary["queries"], self.summary["rate"]
@@ -141,6 +148,11 @@ class Run(_Directory):
         with tempfile.TemporaryDirectory() as folder:
             made = self.figures(folder, *SHOWN, size="460x260px")
             return [path.read_text(encoding="utf-8") for path in made.values()]
+
+def extract(archive: PathLike, directory: Optional[PathLike] = None) -> Run:
+    """Unpacks an archive of a run, to a directory of the run's name where none is named."""
+    said = call(["archive", *options({"extract": archive, "output": directory})])
+    return Run(said.rstrip("\n")[len("run: "):])
 
 
 class Experiment(_Directory):

@@ -70,6 +70,14 @@ class Runs(InAFolder):
         self.assertEqual(run.report(), Path("run/report.html"))
         self.assertIn("rows", str(run.compare(run)))
 
+    def test_a_run_is_packed_into_a_file_and_comes_out_of_it(self):
+        run = self.run_of(output="run")
+        self.assertEqual(run.archive("a.tar.zst", anonymise=True), Path("a.tar.zst"))
+        self.assertEqual(run.archive(), Path("run.tar.zst"))
+        other = ldplayer.extract("a.tar.zst", "other")
+        self.assertEqual((other.path, other.rows(["qname"], where="index == 3")["qname"].to_pylist()), (Path("other"), ["q3.example."]))
+        self.assertFalse(set(other.rows(["client"])["client"].to_pylist()) & set(run.rows(["client"])["client"].to_pylist()))
+
     def test_a_notebook_shows_figures_and_pictures_of_a_run(self):
         shown = self.run_of(output="run")._repr_html_()
         for part in ("100.00 %", "answered per second", "99th percentile", "not judged", "<svg "):
