@@ -2,6 +2,7 @@
 
 mod agent;
 mod agents;
+mod archive;
 mod compare;
 mod completions;
 mod convert;
@@ -60,6 +61,8 @@ pub enum Command {
     Report(report::Args),
     /// Print rows of a run
     Rows(rows::Args),
+    /// Pack a run into one file for another host
+    Archive(archive::Args),
     /// Compare runs, with confidence, and check gates
     Compare(compare::Args),
     /// Build, fetch, check and sign zones
@@ -99,6 +102,7 @@ impl Command {
             Self::Ratio(args) => ratio::run(&args),
             Self::Report(args) => report::run(args),
             Self::Rows(args) => rows::run(&args),
+            Self::Archive(args) => archive::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Zones(args) => zones::run(&args),
             Self::Serve(args) => serve::run(&args),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ldplayer_results::compare::{Pair, Side};
-use ldplayer_results::{Origin, Quantile, Quantity, ResultsError, RunReport, State, read_document, words};
+use ldplayer_results::{Origin, Quantile, Quantity, ResultsError, RunReport, State, read_document, unpacking, words};
 use serde_json::Value;
 
 use crate::error::ExperimentError;
@@ -25,7 +25,7 @@ pub enum SidesError {
     #[error(transparent)]
     Run(#[from] ResultsError),
     /// The path has nothing to compare.
-    #[error("{}: neither a run, nor an experiment, nor a directory of runs; give the output of `ldplayer replay -o` or `ldplayer experiment -o`", .0.display())]
+    #[error("{}: neither a run, nor an experiment, nor a directory of runs; give the output of `ldplayer replay -o` or `ldplayer experiment -o`{}", .0.display(), unpacking(.0))]
     Nothing(PathBuf),
     /// One directory was given without a choice of sides.
     #[error("{}: choose the cells to compare with --a and --b; the keys are {keys}", path.display())]

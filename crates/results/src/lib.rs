@@ -51,13 +51,14 @@
 //! what two runs kept of their responses, `verdict/advice.rs` says what to do; `compare/` holds runs against each other by their
 //! repeats (`contrast.rs` and `ranks.rs` are the statistics, `gate.rs` what must hold); `ratio.rs` compares response times over UDP and over
 //! connections (`ratio/pairs.rs` out of the rows, `ratio/figures.rs`, and in `ratio/diagnosis.rs` what they say); `words.rs` has
-//! words for keys, in the order of their meaning, and `numbers.rs` writes numbers for people. `selection.rs` chooses rows by a
+//! words for keys, in the order of their meaning, and `numbers.rs` writes numbers for people. `clients.rs` copies rows with other clients. `selection.rs` chooses rows by a
 //! condition. `names.rs` joins rows with the questions of the trace (`questions.rs`). The crate `report` shows all of it. What a run was asked for is kept in run.json and never looked at.
 
 #![forbid(unsafe_code)]
 
 mod analysis;
 pub mod answers;
+mod clients;
 mod columns;
 pub mod compare;
 mod config;
@@ -90,6 +91,7 @@ mod warning;
 pub mod words;
 
 pub use analysis::{Analysis, figures, needed};
+pub use clients::replace_clients;
 pub use config::{Environment, RunConfig, word};
 pub use error::ResultsError;
 pub use expect::{Bound, ExpectError, Expectation, Origin, Quantile, Quantity, Relation, Resident};
@@ -107,7 +109,7 @@ pub use questions::{Question, Questions};
 pub use recorder::Recorder;
 pub use selection::{BadSelection, Cell, Selection};
 pub use setup::{RunEnd, RunSetup};
-pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES, check_output};
+pub use store::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES, check_output, unpacking};
 pub use telemetry::{Figure, Kind, Scope, Side, TelemetrySample};
 pub use unite::{Part, Place, sum_telemetry, unite};
 pub use verdict::remedy_of_failure;

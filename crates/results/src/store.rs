@@ -63,6 +63,12 @@ impl<S> Document<S> {
     }
 }
 
+/// What to do about a file where a run directory is wanted: it may be an archive of one. Empty if it is no file.
+pub fn unpacking(path: &Path) -> String {
+    let hint = || format!("; if it is an archive, unpack it: ldplayer archive --extract {}", path.display());
+    path.is_file().then(hint).unwrap_or_default()
+}
+
 /// Refuses a directory that exists, unless `force` allows replacing the run in it.
 ///
 /// # Errors
@@ -189,6 +195,9 @@ impl RunDir {
     /// The text of `run.json`, if its head says that this version can read it.
     fn read_head(&self) -> Result<Vec<u8>, ResultsError> {
         let not_a_run = |what: String| ResultsError::NotARun { path: self.root.clone(), what };
+        if self.root.is_file() {
+            return Err(not_a_run(format!("it is a file{}", unpacking(&self.root))));
+        }
         let text = fs::read(self.json()).map_err(|error| not_a_run(format!("run.json: {error}")))?;
         let head: Head = serde_json::from_slice(&text).map_err(|error| not_a_run(format!("run.json: {error}")))?;
         match head == Head::ours() {

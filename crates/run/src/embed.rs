@@ -26,6 +26,19 @@ pub fn embed(mut spec: RunSpec) -> Result<RunSpec, RunError> {
     Ok(spec)
 }
 
+/// The specification of the run in the directory `run`: paths that are not absolute begin there, as those of an archive do.
+pub fn placed(mut spec: RunSpec, run: &Path) -> RunSpec {
+    for word in &mut spec.trace {
+        let Input::File(path) = Input::from(word.as_str()) else { continue };
+        if let Some(placed) = run.join(path).to_str() {
+            *word = placed.to_owned();
+        }
+    }
+    spec.rtt = spec.rtt.map(|rtt| rtt.placed(|file| run.join(file)));
+    spec.tls_ca = spec.tls_ca.map(|file| run.join(file));
+    spec
+}
+
 /// The path from the root on; one that is not UTF-8 then stays as typed.
 fn make_absolute(word: &mut String) {
     let Input::File(_) = Input::from(word.as_str()) else { return };

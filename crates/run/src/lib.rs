@@ -42,13 +42,14 @@
 //! options follow; `embed.rs` reads the files that it names into it, `resolve.rs` makes out what it means on this machine
 //! (`path.rs` how packets leave it, `path/interface.rs` on an interface among other hosts), `permission.rs` whether load may go there,
 //! `server.rs` starts a server, and `execute.rs` joins workload, engine and results. `responses.rs` writes the responses that are
-//! kept, `again.rs` asks again for answers that are not the expected ones, and `questions.rs` reads the trace again for the names. `watch.rs` asks an `Observer` whether to go on,
+//! kept, `again.rs` asks again for answers that are not the expected ones, `questions.rs` reads the trace again for the names, and `archive/` packs a run into one file. `watch.rs` asks an `Observer` whether to go on,
 //! and `watch/sampler.rs` takes telemetry on the run's clock (`watch/server.rs`: of a server alone, while others replay). No
 //! command line, no terminal, no signals.
 
 #![forbid(unsafe_code)]
 
 mod again;
+pub mod archive;
 mod classes;
 mod describe;
 mod embed;
@@ -103,10 +104,10 @@ pub fn check_output(output: &Path, replace: bool) -> Result<(), ResultsError> {
     ldplayer_results::check_output(output, replace)
 }
 
-/// The specification of an earlier run.
+/// The specification of an earlier run, its files where they are now.
 ///
 /// # Errors
 /// The directory is not a run directory, or was written by a version that kept no specification.
 pub fn read_spec(run: &Path) -> Result<RunSpec, ResultsError> {
-    read_document::<RunSpec>(run).map(|document| document.spec)
+    read_document::<RunSpec>(run).map(|document| embed::placed(document.spec, run))
 }

@@ -13,6 +13,7 @@ use ldplayer_trace::columns::type_name;
 use ldplayer_workload::{FeedOptions, PlanFeed, Timing, WorkloadError};
 use sha2::{Digest, Sha256};
 
+use crate::embed::placed;
 use crate::error::RunError;
 use crate::keys::RunSpec;
 use crate::load;
@@ -48,7 +49,7 @@ pub fn files(feed: &FeedOptions) -> Vec<TraceFile> {
 /// # Errors
 /// The trace can be read only once, is not where it was or not the same, or cannot be read.
 pub fn questions(run: &Path, document: &Document<RunSpec>, trace: Option<&Path>) -> Result<Questions, RunError> {
-    let mut feed = feed_of(&document.spec);
+    let mut feed = feed_of(&placed(document.spec.clone(), run));
     let refused = |what: String| RunError::Spec(format!("{}: its trace has the names: {what}", run.display()));
     if let Some(trace) = trace {
         feed.inputs = vec![Input::File(trace.to_owned())];
@@ -65,7 +66,7 @@ pub fn questions(run: &Path, document: &Document<RunSpec>, trace: Option<&Path>)
 }
 
 /// Whether this is the file that was replayed.
-fn is_the_same(path: &Path, was: &TraceFile) -> Result<(), String> {
+pub fn is_the_same(path: &Path, was: &TraceFile) -> Result<(), String> {
     let is = described(path).map_err(|error| format!("{}: {error}: give it with --trace FILE", path.display()))?;
     let differs = match (&is.sha256, &was.sha256) {
         _ if is.octets != was.octets => Some("size"),
@@ -81,7 +82,8 @@ fn is_the_same(path: &Path, was: &TraceFile) -> Result<(), String> {
     }
 }
 
-fn described(path: &Path) -> io::Result<TraceFile> {
+/// A file of a trace, as it is now.
+pub fn described(path: &Path) -> io::Result<TraceFile> {
     let metadata = path.metadata()?;
     // A device has no end, and a pipe no second beginning.
     if !metadata.is_file() {

@@ -49,12 +49,13 @@
 //!
 //! # Files
 //!
-//! From transactions to queries with due times. `mutate/` changes transactions by rules, `generate/` makes them from models and
+//! From transactions to queries with due times. `mutate/` changes transactions by rules, `anonymise.rs` takes their clients out, `generate/` makes them from models and
 //! fits models to them, `passes.rs` goes through a trace several times, `plan.rs` turns them into queries, `waits.rs` has some wait for answers to others, `classes.rs` draws
 //! what each client is like. Nothing is sent and no time passes.
 
 #![forbid(unsafe_code)]
 
+mod anonymise;
 mod classes;
 mod feed;
 pub mod generate;
@@ -69,8 +70,10 @@ pub mod spec;
 mod timing;
 mod waits;
 
+pub use anonymise::Anonymiser;
 pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use feed::PlanFeed;
+pub use mutate::anonymise::parse_key;
 pub use open::{RulesFile, WorkloadError, open_source, read_rules};
 pub use options::{BadPasses, FeedOptions, Passes};
 pub use plan::{PlanOptions, Planner};

@@ -5,7 +5,7 @@
 
 mod account;
 mod action;
-mod anonymise;
+pub(crate) mod anonymise;
 mod clients;
 mod diff;
 mod edit;

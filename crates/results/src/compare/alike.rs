@@ -1,5 +1,7 @@
 //! Whether two sides were asked the same in the same way: the differences beyond the chosen ones.
 
+use std::collections::HashSet;
+
 use ldplayer_core::policy;
 use serde_json::Value;
 
@@ -48,7 +50,22 @@ pub fn warnings(pair: &Pair) -> Vec<String> {
     let facts = FACTS.iter().map(|(name, read)| (*name, values(pair, |run| Some(read(run)))));
     let keys = KEYS.iter().map(|key| (*key, values(pair, |run| given(run, key))));
     let policy = policy::KEYS.iter().map(|key| (key.name, values(pair, |run| used(run, key.name))));
-    facts.chain(keys).chain(policy).filter(|(key, _)| !is_chosen(pair, key)).filter_map(difference).collect()
+    facts
+        .filter(|(key, _)| *key != "trace" || !is_one_trace(pair))
+        .chain(keys)
+        .chain(policy)
+        .filter(|(key, _)| !is_chosen(pair, key))
+        .filter_map(difference)
+        .collect()
+}
+
+/// Whether all runs replayed files of the same octets, wherever these were.
+fn is_one_trace(pair: &Pair) -> bool {
+    let hashes = |(_, run): &(_, RunReport)| -> Option<Vec<String>> {
+        run.traces.iter().map(|file| file.sha256.clone()).collect::<Option<_>>().filter(|all: &Vec<_>| !all.is_empty())
+    };
+    let all: Option<HashSet<Vec<String>>> = pair.a.runs.iter().chain(&pair.b.runs).map(hashes).collect();
+    all.is_some_and(|all| all.len() == 1)
 }
 
 fn is_chosen(pair: &Pair, key: &str) -> bool {
