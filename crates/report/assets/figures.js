@@ -299,8 +299,8 @@ const ldplayer = (() => {
   // Columns of paper, of which the style sheet stretches figures to the very width.
   window.addEventListener("beforeprint", () => redraw(({ figure }) => (figure.classList.contains("wide") ? 700 : 340)));
   window.addEventListener("afterprint", () => redraw());
-  // Nobody unfolds on paper what was told of a cell.
-  window.addEventListener("beforeprint", () => document.querySelectorAll(".sub details").forEach((folded) => { folded.open = true; }));
+  // Nobody unfolds a warning on paper.
+  window.addEventListener("beforeprint", () => document.querySelectorAll(".sub details, .warnings details").forEach((folded) => { folded.open = true; }));
 
   return {
     SOFT, color, dash, count, short, seconds, micros, millis, bytes,

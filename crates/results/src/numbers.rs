@@ -9,6 +9,20 @@ pub fn in_bytes(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(size, unit)| format!("{:.1} {unit}", bytes as f64 / size))
 }
 
+/// A time of so many microseconds, in the unit and with the digits that say something: `312 µs`, `40.7 ms`, `1.31 s`.
+pub fn in_time(us: f64) -> String {
+    // What is rounded up to the next unit is told in it.
+    let of = |size: f64| us.abs() >= 0.9995 * size;
+    let (size, unit) = [(1e6, "s"), (1e3, "ms")].into_iter().find(|(size, _)| of(*size)).unwrap_or((1.0, "µs"));
+    let value = us / size;
+    let digits = match value.abs() {
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    };
+    format!("{} {unit}", fixed(value, digits))
+}
+
 /// A figure with so many digits after the point; never a zero with a sign.
 pub fn fixed(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
@@ -65,6 +79,16 @@ mod tests {
         assert_eq!(shown, ["0.0", "0.0", "-0.1", "0.0", "-12.3", "-inf"]);
         assert_eq!((fixed(-0.4, 0), fixed(0.0, 0)), ("0".to_owned(), "0".to_owned()));
         assert_eq!([0, 1, 1_000].map(queries), ["0 queries", "1 query", "1,000 queries"]);
+    }
+
+    #[test]
+    fn times_have_three_digits_and_their_unit() {
+        let shown = [0.0, 0.3, 312.4, 999.4, 999.6, 40_712.0, 99_440.2, 999_499.0, 999_600.0, 1_312_748.0, -2_500.0];
+        let told = [
+            "0.00 µs", "0.30 µs", "312 µs", "999 µs", "1.00 ms", "40.7 ms", "99.4 ms", "999 ms", "1.00 s", "1.31 s",
+            "-2.50 ms",
+        ];
+        assert_eq!(shown.map(in_time), told);
     }
 
     #[test]

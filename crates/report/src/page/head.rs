@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::share;
 use crate::text::RunText;
 use ldplayer_results::needed;
-use ldplayer_results::numbers::{fixed, grouped};
+use ldplayer_results::numbers::{grouped, in_time};
 use ldplayer_results::words;
 use ldplayer_results::{Check, Fidelity, RunReport, ServerVerdict, State};
 
@@ -168,7 +168,9 @@ pub fn checks(checks: &[Check], words: fn(&str) -> String) -> Vec<CheckLine> {
 pub fn facts(report: &RunReport) -> Vec<(&'static str, String)> {
     let summary = &report.summary;
     let tail = &summary.latency_ms.from_sent;
-    let ms = |value: Option<f64>| value.map_or("—".to_owned(), |ms| format!("{} ms", fixed(ms, 3)));
+    // It is among the queries without an answer, which take forever.
+    let unknown = if tail.queries > 0 { "unanswered" } else { "—" };
+    let ms = |value: Option<f64>| value.map_or(unknown.to_owned(), |ms| in_time(1e3 * ms));
     let rate = |qps: Option<f64>| qps.map_or("—".to_owned(), |qps| format!("{} q/s", grouped(qps.round() as u64)));
     let answered = share(summary.queries.answered, Some(summary.queries.sent));
     let good = tail.good.unwrap_or_default();
@@ -202,8 +204,8 @@ mod tests {
             let report = RunReport { summary: Summary { latency_ms, ..Summary::default() }, ..RunReport::default() };
             facts(&report).pop().unwrap()
         };
-        assert_eq!(of(499), ("highest latency", "—".to_owned()));
-        assert_eq!(of(500), ("99th percentile of latency", "2.000 ms".to_owned()));
+        assert_eq!(of(499), ("highest latency", "unanswered".to_owned()));
+        assert_eq!(of(500), ("99th percentile of latency", "2.00 ms".to_owned()));
     }
 
     #[test]

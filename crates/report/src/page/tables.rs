@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Line, share};
 use ldplayer_results::needed;
-use ldplayer_results::numbers::{fixed, grouped};
+use ldplayer_results::numbers::{fixed, grouped, in_time};
 use ldplayer_results::words;
 use ldplayer_results::{Connections, RunReport, ServerAnswers, Spread, Summary, Tail};
 
@@ -86,7 +86,7 @@ pub fn timing(report: &RunReport) -> Vec<Line> {
     let line = |(name, spread): (&str, Option<Spread>)| {
         let s = spread?;
         let cells = [s.min, s.p1, s.p25, s.p50, s.p75, s.p99, s.p999, s.max];
-        Some(Line::new(name, cells.map(|us| fixed(us, 1)).to_vec()))
+        Some(Line::new(name, cells.map(in_time).to_vec()))
     };
     rows.into_iter().filter_map(line).collect()
 }
