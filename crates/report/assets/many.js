@@ -86,6 +86,8 @@
     const domain = low > 0 ? [from, high + (high - low || high * 0.1) * 0.15] : undefined;
     return { label: quantity.words, domain, tickFormat, ...grid };
   };
+  // Nothing lies between two servers.
+  const isQuantity = (values) => values.every((value) => /^[+-]?[.\d]/.test(value));
   const any = () => {
     const quantity = data.quantities[+figures.value] ?? { cells: [], unit: "", words: "" };
     const key = keys.value;
@@ -107,7 +109,9 @@
         x: { type: "point", label: key, domain: domain?.length > 0 ? domain : undefined, padding: 0.4 },
         y,
         marks: [
-          ...names.map((name, at) => Plot.line(quantity.cells.filter((d) => series(d) === name), { x: value, y: "median", stroke: color(at), strokeWidth: 1.5, sort: { x: "x" } })),
+          ...(isQuantity(domain ?? [])
+            ? names.map((name, at) => Plot.line(quantity.cells.filter((d) => series(d) === name), { x: value, y: "median", stroke: color(at), strokeWidth: 1.5, sort: { x: "x" } }))
+            : [Plot.dot(quantity.cells, { x: value, y: "median", stroke: tint, strokeWidth: 1.5, r: 7 })]),
           Plot.ruleX(quantity.cells.filter((d) => d.interval), { x: value, y1: (d) => inside(d.interval[0]), y2: (d) => inside(d.interval[1]), stroke: tint, strokeOpacity: 0.5, strokeWidth: 5, clip: true }),
           Plot.dot(points, { x: value, y: "y", fill: tint, r: 3.5, title: (d) => `${data.cells[d.cell].name}: ${format(d.y)}` }),
         ],
