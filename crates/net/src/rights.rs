@@ -4,11 +4,15 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
 use rustix::process::{getgid, getuid};
 use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilities, move_into_link_name_space};
 
 use crate::netlink::Netlink;
+
+/// How long a thread may take to end.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// Why a testbed cannot be made. Exit status 3.
 #[derive(Debug, thiserror::Error)]
@@ -81,13 +85,27 @@ pub fn try_user_namespace() -> Result<(), NetError> {
 /// A user namespace with `more` namespaces, in which this user is root.
 pub(crate) fn enter_user_namespace(more: UnshareFlags) -> Result<(), NetError> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    unshare(UnshareFlags::NEWUSER | more).map_err(NetError::Namespace)?;
+    once_alone(|| unshare(UnshareFlags::NEWUSER | more)).map_err(NetError::Namespace)?;
     for (file, content) in
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {uid} 1")), ("gid_map", format!("0 {gid} 1"))]
     {
         fs::write(format!("/proc/self/{file}"), content).map_err(|source| NetError::Mapping { file, source })?;
     }
     Ok(())
+}
+
+/// Asks for what only a process of one thread is given (`EINVAL` otherwise, see unshare(2)). Threads that have ended are counted for some
+/// moments longer, also when they were waited for.
+fn once_alone(mut ask: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let deadline = Instant::now() + ENDING;
+    loop {
+        match ask() {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Leaves the namespaces of these kinds for new ones.
@@ -99,4 +117,29 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 /// The number of the user that this process acts for.
 pub fn user() -> u32 {
     getuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_just_ended_is_waited_for() {
+        let mut refusals = vec![libc::EPERM, libc::EINVAL, libc::EINVAL];
+        let mut ask = || refusals.pop().map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)));
+        assert_eq!(once_alone(&mut ask).unwrap_err().raw_os_error(), Some(libc::EPERM), "no other refusal passes");
+        assert!(once_alone(ask).is_ok());
+    }
+
+    /// The test is one of several threads.
+    #[test]
+    fn a_process_of_several_threads_is_refused_in_the_end() {
+        std::thread::scope(|scope| {
+            let (done, wait) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || wait.recv());
+            let error = once_alone(|| unshare(UnshareFlags::NEWUSER)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+            drop(done);
+        });
+    }
 }
