@@ -67,7 +67,7 @@ pub fn enter_user_of(pid: u32) -> io::Result<bool> {
     if theirs.metadata()?.ino() == File::open("/proc/self/ns/user")?.metadata()?.ino() {
         return Ok(false);
     }
-    move_into_link_name_space(theirs.as_fd(), Some(LinkNameSpaceType::User))?;
+    once_alone(|| Ok(move_into_link_name_space(theirs.as_fd(), Some(LinkNameSpaceType::User))?))?;
     Ok(true)
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn enter_user_namespace(more: UnshareFlags) -> Result<(), NetError> {
     Ok(())
 }
 
-/// Asks for what only a process of one thread is given (`EINVAL` otherwise, see unshare(2)). Threads that have ended are counted for some
+/// Asks for what only a process of one thread is given (`EINVAL` otherwise, see unshare(2) and setns(2)). Threads that have ended are counted for some
 /// moments longer, also when they were waited for.
 fn once_alone(mut ask: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let deadline = Instant::now() + ENDING;
