@@ -12,8 +12,8 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 # verdict, is a result of the run and no failure of the demo: a busy machine cannot keep the time.
 demo:
 	scripts/need.sh cargo cc
-	$(CARGO) build --release --locked --package ldplayer
-	"$${CARGO_TARGET_DIR:-target}/release/ldplayer" demo $(DEMO_OPTIONS) || [ $$? = 1 ]
+	$(CARGO) build --profile demo --locked --package ldplayer
+	"$${CARGO_TARGET_DIR:-target}/demo/ldplayer" demo $(DEMO_OPTIONS) || [ $$? = 1 ]
 
 # Everything that must hold before a change goes in.
 test:
