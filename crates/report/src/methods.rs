@@ -157,7 +157,7 @@ fn verdict(report: &RunReport) -> Option<String> {
     Some(format!("{replay}; {server}"))
 }
 
-/// The checks of which nothing is known.
+/// Checks that could not be judged, in words.
 fn unjudged(report: &RunReport) -> String {
     let unjudged = report.verdict.checks.iter().filter(|check| check.value == "n/a");
     let names: Vec<String> = unjudged.map(|check| words::check(&check.name)).collect();
