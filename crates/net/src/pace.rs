@@ -69,7 +69,7 @@ const WIDEST: i64 = 400_000;
 const NARROWEST: i64 = 20_000;
 /// The ceiling never falls below this, so that it can grow again.
 const LOWEST_CEILING: i64 = 4_000;
-/// The guard to start with, in nanoseconds.
+/// The guard of traffic to start with, in nanoseconds.
 const FIRST: i64 = 80_000;
 /// The guard grows by this when a wake-up came too late …
 const WIDEN: i64 = 6_000;
@@ -102,9 +102,10 @@ struct Budget {
 }
 
 impl Pace {
-    /// For who knows all moments beforehand, and keeps within a budget.
+    /// For who knows all moments beforehand, and keeps within a budget. It begins with the widest guard, since the first of them is met by a
+    /// processor that has slept for long; the budget takes the guard back within a tenth of a second.
     pub fn of_schedule(precision: Precision) -> Self {
-        Self { budget: Some(Budget::default()), floor: 0, ..Self::of_traffic(precision) }
+        Self { budget: Some(Budget::default()), floor: 0, guard: WIDEST, ..Self::of_traffic(precision) }
     }
 
     /// For a caller that is woken by packets and reports them ([`Pace::note_packet`]).
@@ -188,8 +189,8 @@ mod tests {
     #[test]
     fn normal_sleeps_up_to_the_guard() {
         let mut pace = Pace::of_schedule(Precision::Normal);
-        assert_eq!(pace.wait(0, 1_000_000), Wait::Sleep(1_000_000 - FIRST));
-        assert_eq!(pace.wait(1_000_000 - FIRST, 1_000_000), Wait::Spin);
+        assert_eq!(pace.wait(0, 1_000_000), Wait::Sleep(1_000_000 - WIDEST));
+        assert_eq!(pace.wait(1_000_000 - WIDEST, 1_000_000), Wait::Spin);
     }
 
     #[test]

@@ -76,8 +76,8 @@ pub struct Worker<'a> {
     schedule: Schedule,
     load: Load,
     hand_over: HandOver<'a>,
-    /// Whether the first query was looked at.
-    is_prepared: bool,
+    /// When the next query is due that was looked at.
+    prepared: Option<RunTime>,
     interrupted_at: Option<RunTime>,
     /// Whether it slept last, and must look at new arrivals first.
     napped: bool,
@@ -120,7 +120,7 @@ impl<'a> Worker<'a> {
             schedule: Schedule::new(clock, settings.precision),
             load: Load::new(settings.fast, settings.max_lag),
             hand_over: HandOver::new(shard, gauge, rows, spare, extras.responses),
-            is_prepared: false,
+            prepared: None,
             interrupted_at: None,
             napped: false,
             overdue_since: None,
@@ -138,7 +138,7 @@ impl<'a> Worker<'a> {
             let now = self.clock.now();
             self.begin_round(now);
             self.heed_interrupt(now);
-            self.prepare_first(now);
+            self.prepare_next(now);
             let taken = self.take_due(now);
             let sent = self.transmit();
             let looked = self.end_overdue(now)?;
@@ -222,12 +222,13 @@ impl<'a> Worker<'a> {
 
     // ---- Queries.
 
-    /// Opens the socket of the first query over UDP before it is due. A list of three queries has its first one late by that otherwise.
-    fn prepare_first(&mut self, now: RunTime) {
-        if self.is_prepared || self.intake.peek(now).is_none() {
+    /// Opens the socket of the next query over UDP before it is due, if its client has none yet: the query would be late by that otherwise.
+    fn prepare_next(&mut self, now: RunTime) {
+        let due = self.intake.peek(now);
+        if due == self.prepared {
             return;
         }
-        self.is_prepared = true;
+        self.prepared = due;
         let is_to_come = |query: &&Query| query.transport == Transport::Udp && query.due - now > PREPARING;
         if let Some(query) = self.intake.next().filter(is_to_come) {
             self.clients.prepare(query, &mut self.network, &self.transports);
