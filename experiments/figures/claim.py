@@ -71,4 +71,4 @@ def missing(claim, theirs, why):
     return Claim(claim, theirs, "–", OPEN, why)
 
 
-__all__ = ["ALIKE", "NO", "OPEN", "UNCLAIMED", "YES", "Claim", "Interval", "judged", "missing", "more", "not_theirs", "undecided"]
+__all__ = ["ALIKE", "NO", "OPEN", "UNCLAIMED", "YES", "Claim", "Interval", "joined", "judged", "missing", "more", "not_theirs", "undecided"]

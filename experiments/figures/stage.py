@@ -52,12 +52,12 @@ class Stage:
             self.ldplayer("generate", preset, *words, "-o", path, "--force", stdout=subprocess.DEVNULL)
         return path
 
-    def experiment(self, changes=None, name="experiment", before=(), at_most_s=None):
+    def experiment(self, changes=None, name="experiment", before=(), at_most_s=None, of=None):
         """Makes the runs of experiment.toml in this form, and returns their directory. Unfaithful runs (status 1) are told by the runs.
 
-        `before` is what ldplayer is called by, such as taskset with its arguments. After `at_most_s` it is ended; the runs made till then count.
+        Experiment `name` is the file of that name, or with its changes that of the name `of`. `before` is what ldplayer is called by, such as taskset with its arguments. After `at_most_s` it is ended; the runs made till then count.
         """
-        text = self.merged(name)
+        text = self.merged(of or name)
         merge(text, changes or {})
         file = self.out / f"{name}.toml"
         file.write_text(tomli_w.dumps(text), encoding="utf-8")
