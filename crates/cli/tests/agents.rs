@@ -1,10 +1,15 @@
 //! Replays on several hosts, as the command line has them: a lab on this host, and what is told where something lacks.
 
+#[path = "common/responder.rs"]
+mod responder;
+
 use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use ldplayer_cluster::Embedded;
+use responder::responder;
 use serde_json::Value;
 
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/l-root-20161006.pcap.xz");
@@ -18,23 +23,13 @@ fn said(output: &Output) -> String {
 }
 
 /// Answers every query with itself, as a response.
-fn responder() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let mut message = [0; 4_096];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            message[2] |= 0x80;
-            // A client that is gone needs no answer.
-            let _ = socket.send_to(&message[..length], client);
-        }
-    });
-    address
+fn server() -> String {
+    responder(|_| Some(Duration::ZERO))
 }
 
 #[test]
 fn a_lab_on_this_host_makes_one_run_directory_of_its_agents() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let (folder, server) = (tempfile::tempdir().unwrap(), server());
     let run = folder.path().join("run");
     let made = ldplayer(&[
         "replay",
@@ -92,7 +87,7 @@ fn no_server_there_is_an_environment_that_lacks_it() {
 /// The documented command left the password in run.json and report.html, which all may read, and among the arguments.
 #[test]
 fn a_password_of_nats_is_in_no_file_and_no_argument() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let (folder, server) = (tempfile::tempdir().unwrap(), server());
     let nats = Embedded::start().unwrap();
     let url = nats.link().url.clone();
     let password = url.rsplit_once('@').unwrap().0.rsplit_once(':').unwrap().1.to_owned();
@@ -147,7 +142,7 @@ fn agents_without_a_server_are_a_usage_error() {
 
 #[test]
 fn a_lab_watches_the_server_keeps_responses_and_compares_answers_as_one_host_does() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let (folder, server) = (tempfile::tempdir().unwrap(), server());
     let run = folder.path().join("run");
     // What answers is a thread of this test, of which the lab is a child.
     let mut server_process = Command::new("sleep").arg("600").spawn().unwrap();
@@ -200,7 +195,7 @@ fn a_server_that_the_run_starts_is_refused() {
 
 #[test]
 fn an_experiment_makes_its_runs_on_agents() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let (folder, server) = (tempfile::tempdir().unwrap(), server());
     let (file, output) = (folder.path().join("experiment.toml"), folder.path().join("out"));
     let text = format!(
         "trace = '{CAPTURE}'\nspeed = 30\nstop = '20s'\nprecision = 'low'\nquery_timeout = '1s'\nsources = 'ports'\nworkers = 1\nmax_retries = 0\n\
@@ -253,7 +248,7 @@ fn an_experiment_whose_servers_no_agent_reaches_is_refused() {
 
 #[test]
 fn figures_of_all_agents_are_served_at_the_controller() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), responder());
+    let (folder, server) = (tempfile::tempdir().unwrap(), server());
     // Free a moment ago: another program may have it by now, and then the run says so.
     let metrics = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let run = folder.path().join("run");

@@ -1,47 +1,24 @@
 //! A run in one file: another host reads it, repeats it and compares, and an anonymised one names nobody.
 
-use std::fs;
-use std::net::{IpAddr, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::thread;
+#[path = "common/command.rs"]
+mod command;
+#[path = "common/responder.rs"]
+mod responder;
 
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use command::{ldplayer, refusal, text};
 use ldplayer_core::{Message, Transaction};
 use ldplayer_trace::{Input, OpenOptions, open};
+use responder::responder;
 use serde_json::Value;
-
-fn ldplayer(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ldplayer")).current_dir(folder).args(arguments).output().unwrap()
-}
-
-/// What the command prints, where it succeeds.
-fn text(folder: &Path, arguments: &[&str]) -> String {
-    let output = ldplayer(folder, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The line that says why the command refuses.
-fn refusal(folder: &Path, arguments: &[&str]) -> String {
-    let output = ldplayer(folder, arguments);
-    let line = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{arguments:?}: {line}");
-    line
-}
 
 /// Sends each query back as an answer, options included.
 fn server() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let mut message = [0; 4_096];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            message[2] |= 0x80;
-            // A client that is gone needs no answer.
-            let _ = socket.send_to(&message[..length], client);
-        }
-    });
-    address
+    responder(|_| Some(Duration::ZERO))
 }
 
 /// Makes `run` out of `trace.parquet`: 40 queries of clients that say their address and a cookie in each.

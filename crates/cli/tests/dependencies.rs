@@ -1,16 +1,20 @@
 //! Queries that wait for answers: chains of a trace before a server that is slower than the recorded one.
 
+#[path = "common/command.rs"]
+mod command;
+#[path = "common/responder.rs"]
+mod responder;
+
 use std::collections::HashMap;
 use std::fs;
-use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Output};
-use std::thread;
 use std::time::Duration;
 
+use command::ldplayer;
 use ldplayer_core::message::{CLASS_IN, QueryParts};
 use ldplayer_core::{TraceTime, Transaction, Transport, name};
 use ldplayer_trace::{Format, create};
+use responder::responder;
 use serde_json::Value;
 
 const MS: i64 = 1_000_000;
@@ -24,10 +28,6 @@ const LINKS: i64 = 4;
 const CHAINS: i64 = 5;
 /// Milliseconds between the beginnings of two chains.
 const APART: i64 = 100;
-
-fn ldplayer(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ldplayer")).current_dir(folder).args(arguments).output().unwrap()
-}
 
 /// A response that says that the name of a query is an alias of another one.
 fn alias(query: &[u8], target: &[u8]) -> Vec<u8> {
@@ -75,24 +75,7 @@ fn trace(folder: &Path, has_response: bool) {
 
 /// Answers each query after so long; names that begin with `silent` not at all.
 fn server(silent: &'static str) -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let mut message = [0; 4_096];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            message[2] |= 0x80;
-            let (answer, socket) = (message[..length].to_vec(), socket.try_clone().unwrap());
-            if answer[13..].starts_with(silent.as_bytes()) {
-                continue;
-            }
-            thread::spawn(move || {
-                thread::sleep(Duration::from_millis(SLOW));
-                // A client that is gone needs no answer.
-                let _ = socket.send_to(&answer, client);
-            });
-        }
-    });
-    address
+    responder(|response| (!response[13..].starts_with(silent.as_bytes())).then_some(Duration::from_millis(SLOW)))
 }
 
 /// A row: what it follows, when it was due by the recording, when it was due, and when it was answered, in nanoseconds; and its status and reason.

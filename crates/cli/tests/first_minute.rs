@@ -1,11 +1,15 @@
 //! What somebody who knows dnsperf types first: a list of queries at a rate, mistakes in options, pipes that close, rows of the run.
 
+#[path = "common/responder.rs"]
+mod responder;
+
 use std::fs;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 
+use responder::responder;
 use serde_json::Value;
 
 fn ldplayer(arguments: &[&str]) -> Output {
@@ -20,19 +24,8 @@ fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A server that says NOERROR to whatever it is asked, as long as the test lives.
-fn responder() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let mut message = [0; 512];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            message[2] |= 0x80;
-            // A client that has gone needs no answer.
-            let _ = socket.send_to(&message[..length], client);
-        }
-    });
-    address
+fn server() -> String {
+    responder(|_| Some(Duration::ZERO))
 }
 
 /// A list of three names in a folder.
@@ -48,7 +41,7 @@ fn run(folder: &Path) -> (String, Output) {
     let list = names(folder);
     let options =
         ["--rate", "0.5k", "--for", "2s", "--clients", "7", "--precision", "low", "--workers", "1", "-o", &run];
-    let made = ldplayer(&[&["replay", &list, "--server", &responder()][..], &options].concat());
+    let made = ldplayer(&[&["replay", &list, "--server", &server()][..], &options].concat());
     (run, made)
 }
 
@@ -70,7 +63,7 @@ fn a_list_of_queries_is_replayed_at_a_rate_for_a_time_from_so_many_clients() {
 #[test]
 fn a_list_is_replayed_as_fast_as_answers_arrive_until_the_time_is_up() {
     let folder = tempfile::tempdir().unwrap();
-    let (list, server) = (names(folder.path()), responder());
+    let (list, server) = (names(folder.path()), server());
     let [given, read] = ["given", "read"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     let options = ["--timing", "fast", "--for", "300ms", "--max-outstanding", "8", "--workers", "1"];
     let made = ldplayer(&[&["replay", &list, "--server", &server, "-o", &given][..], &options].concat());
@@ -95,7 +88,7 @@ fn a_trace_is_replayed_once_however_long_it_may_take_unless_it_is_to_be_looped()
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("two.tsv");
     fs::write(&trace, "time\tsrc\tqname\tqtype\n1\t192.0.2.1\texample.\tNS\n5\t192.0.2.1\texample.\tA\n").unwrap();
-    let (trace, server) = (trace.to_str().unwrap(), responder());
+    let (trace, server) = (trace.to_str().unwrap(), server());
     let sent = |name: &str, more: &[&str]| {
         let run = folder.path().join(name);
         let options = ["--server", &server, "--timing", "fast", "--sources", "ports", "--workers", "1", "-o"];
@@ -114,7 +107,7 @@ fn the_last_line_says_which_check_failed() {
     let list = names(folder.path());
     let run = folder.path().join("run");
     let expect = ["--expect", "servfail >= 50 %", "--precision", "low", "-o", run.to_str().unwrap()];
-    let made = ldplayer(&[&["replay", &list, "--server", &responder()][..], &expect].concat());
+    let made = ldplayer(&[&["replay", &list, "--server", &server()][..], &expect].concat());
     assert_eq!(made.status.code(), Some(1), "{}", err(&made));
     assert!(out(&made).lines().last().unwrap().contains("server FAILED (answers SERVFAIL 0.00 %)"), "{}", out(&made));
 }
@@ -149,7 +142,7 @@ fn rows_are_printed_as_a_condition_and_a_format_say() {
 #[test]
 fn a_run_is_summed_up_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
-    let (list, server) = (names(folder.path()), responder());
+    let (list, server) = (names(folder.path()), server());
     let run = folder.path().join("run").to_str().unwrap().to_owned();
     let options = ["--precision", "low", "-o", &run, "--summary", "line"];
     let made = ldplayer(&[&["replay", &list, "--server", &server][..], &options].concat());
@@ -283,7 +276,7 @@ fn a_reader_who_has_seen_enough_is_no_error_and_a_full_disk_is_one_line() {
 fn progress_is_a_line_now_and_then_where_there_is_no_terminal_and_nothing_with_quiet() {
     let folder = tempfile::tempdir().unwrap();
     let list = names(folder.path());
-    let server = responder();
+    let server = server();
     let replay = |run: &str, more: &[&str]| {
         let run = folder.path().join(run);
         let options = ["--rate", "20", "--for", "11s", "--precision", "low", "-o", run.to_str().unwrap()];
@@ -308,7 +301,7 @@ fn quiet_prints_one_line_where_a_verdict_failed() {
     let folder = tempfile::tempdir().unwrap();
     let (list, run) = (names(folder.path()), folder.path().join("run"));
     let options = ["-q", "--expect", "servfail = 100 %", "--precision", "low", "-o", run.to_str().unwrap()];
-    let failed = ldplayer(&[&["replay", &list, "--server", &responder()][..], &options].concat());
+    let failed = ldplayer(&[&["replay", &list, "--server", &server()][..], &options].concat());
     assert_eq!((failed.status.code(), out(&failed).as_str()), (Some(1), ""));
     let said = err(&failed);
     assert!(said.starts_with("ldplayer: replay ") && said.contains("server FAILED (answers SERVFAIL 0.00 %"), "{said}");
@@ -333,7 +326,7 @@ fn options_without_effect_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let (list, run) = (names(folder.path()), folder.path().join("run"));
     let options = ["--transport", "udp", "--idle-timeout", "3s", "--precision", "low", "-o", run.to_str().unwrap()];
-    let made = ldplayer(&[&["replay", &list, "--server", &responder()][..], &options].concat());
+    let made = ldplayer(&[&["replay", &list, "--server", &server()][..], &options].concat());
     let said = err(&made);
     assert!(
         said.starts_with("ldplayer: no effect in this run: --idle-timeout (no query goes over a connection)\n"),

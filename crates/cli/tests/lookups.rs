@@ -1,24 +1,18 @@
 //! What users saw: lookups and their attempts in the results of a run, and the retries of a trace.
 
+#[path = "common/command.rs"]
+mod command;
+#[path = "common/responder.rs"]
+mod responder;
+
 use std::collections::HashSet;
 use std::fs;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::thread;
 use std::time::Duration;
 
+use command::{ldplayer, text};
+use responder::responder;
 use serde_json::Value;
-
-fn ldplayer(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ldplayer")).current_dir(folder).args(arguments).output().unwrap()
-}
-
-fn text(folder: &Path, arguments: &[&str]) -> String {
-    let output = ldplayer(folder, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
@@ -30,28 +24,18 @@ const LATE: Duration = Duration::from_millis(450);
 /// Answers names that begin with `o` at once, with `f` by SERVFAIL, with `l` when they are asked a second time, with `d` then too and the first time
 /// late, and others not at all.
 fn server() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let (mut message, mut seen) = ([0; 4_096], HashSet::new());
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            let is_first = seen.insert(message[12..length].to_vec());
-            let kind = message[13];
-            message[2] |= 0x80;
-            message[3] = if kind == b'f' { 2 } else { 0 };
-            if kind == b'd' && is_first {
-                let (answer, socket) = (message[..length].to_vec(), socket.try_clone().unwrap());
-                thread::spawn(move || {
-                    thread::sleep(LATE);
-                    let _ = socket.send_to(&answer, client);
-                });
-            } else if kind == b'd' || kind == b'o' || kind == b'f' || kind == b'l' && !is_first {
-                // A client that is gone needs no answer.
-                let _ = socket.send_to(&message[..length], client);
-            }
+    let mut seen = HashSet::new();
+    responder(move |response| {
+        let is_first = seen.insert(response[12..].to_vec());
+        let kind = response[13];
+        response[3] = if kind == b'f' { 2 } else { 0 };
+        match kind {
+            b'd' if is_first => Some(LATE),
+            b'l' if is_first => None,
+            b'd' | b'o' | b'f' | b'l' => Some(Duration::ZERO),
+            _ => None,
         }
-    });
-    address
+    })
 }
 
 /// Replays names, ten milliseconds apart and of a client each, with these options; its run.json.

@@ -1,53 +1,32 @@
 //! Names in results: `rows` with `qname` and `qtype`, and which names a report lists.
 
+#[path = "common/command.rs"]
+mod command;
 #[path = "common/python.rs"]
 mod python;
+#[path = "common/responder.rs"]
+mod responder;
 
 use std::fs;
-use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Output};
-use std::thread;
+use std::process::Command;
 use std::time::Duration;
 
+use command::{ldplayer, text};
+use responder::responder;
 use serde_json::Value;
-
-fn ldplayer(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ldplayer")).current_dir(folder).args(arguments).output().unwrap()
-}
-
-fn text(folder: &Path, arguments: &[&str]) -> String {
-    let output = ldplayer(folder, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// Answers names that begin with `o` at once, with `s` after 300 ms, with `f` by SERVFAIL, and others not at all.
 fn server() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let mut message = [0; 4_096];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            let kind = message[13].to_ascii_lowercase();
-            message[2] |= 0x80;
-            message[3] = if kind == b'f' { 2 } else { 0 };
-            let (answer, socket) = (message[..length].to_vec(), socket.try_clone().unwrap());
-            let answer = move || {
-                // A client that is gone needs no answer.
-                let _ = socket.send_to(&answer, client);
-            };
-            match kind {
-                b'o' | b'f' => answer(),
-                b's' => drop(thread::spawn(move || {
-                    thread::sleep(Duration::from_millis(300));
-                    answer();
-                })),
-                _ => {}
-            }
+    responder(|response| {
+        let kind = response[13].to_ascii_lowercase();
+        response[3] = if kind == b'f' { 2 } else { 0 };
+        match kind {
+            b'o' | b'f' => Some(Duration::ZERO),
+            b's' => Some(Duration::from_millis(300)),
+            _ => None,
         }
-    });
-    address
+    })
 }
 
 const TRACE: &str = "trace.tsv";

@@ -1,37 +1,30 @@
 //! Rows of a run join with the Parquet file that was replayed: `index` is the row of the input, whatever rules do to it.
 
+#[path = "common/command.rs"]
+mod command;
 #[path = "common/python.rs"]
 mod python;
+#[path = "common/responder.rs"]
+mod responder;
 
 use std::fs;
-use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Output};
-use std::thread;
+use std::process::Command;
+use std::time::Duration;
 
+use command::ldplayer;
 use python::python;
+use responder::responder;
 
 const ROWS: usize = 400;
 
-fn ldplayer(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ldplayer")).current_dir(folder).args(arguments).output().unwrap()
-}
-
 /// Answers with the response code that the name asks for: 5 for `r5.n17.example.`
-fn responder() -> String {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        let mut message = [0; 4_096];
-        while let Ok((length, client)) = socket.recv_from(&mut message) {
-            // A header, the length of the first label, its `r`, and the digit.
-            message[2] |= 0x80;
-            message[3] = message[14] - b'0';
-            // A client that is gone needs no answer.
-            let _ = socket.send_to(&message[..length], client);
-        }
-    });
-    address
+fn server() -> String {
+    responder(|response| {
+        // A header, the length of the first label, its `r`, and the digit.
+        response[3] = response[14] - b'0';
+        Some(Duration::ZERO)
+    })
 }
 
 /// The numbers that DuckDB finds.
@@ -55,7 +48,7 @@ fn rows_of_a_run_join_with_the_rows_of_the_trace() {
     let lines: String = (0..ROWS).map(line).collect();
     fs::write(path.join("trace.tsv"), format!("time\tsrc\tqname\tqtype\n{lines}")).unwrap();
     assert!(ldplayer(path, &["convert", "trace.tsv", "-o", "trace.parquet"]).status.success());
-    let server = responder();
+    let server = server();
     let dropped = "[[rule]]\nshare = '40 %'\ndrop = true\n";
     let copied = "[[rule]]\nshare = '20 %'\nduplicate = 1\ngap = '300ms'\n";
     let moved = "[[rule]]\ntime-jitter = '200ms'\n";
