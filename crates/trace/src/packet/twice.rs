@@ -1,8 +1,10 @@
 //! Datagrams that a capture has twice: seen on two interfaces, in two VLANs, before and behind a router, or by a mirror of both directions.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::net::SocketAddr;
+
+use foldhash::{fast, quality};
 
 use super::{Frame, word};
 
@@ -36,9 +38,7 @@ pub(crate) fn place(frame: &Frame, octets: &[u8]) -> u64 {
         117 => 4..20,
         _ => 0..0,
     };
-    let mut hasher = DefaultHasher::new();
-    (frame.interface, octets.get(link)).hash(&mut hasher);
-    hasher.finish()
+    quality::FixedState::default().hash_one((frame.interface, octets.get(link)))
 }
 
 impl Sight {
@@ -58,18 +58,18 @@ impl Sight {
 }
 
 /// Recognises copies among the datagrams of a capture, in its order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Twice {
-    recent: HashMap<u64, (i64, Sight)>,
+    /// A seed of its own, so that nobody makes a capture of datagrams that pass for copies.
+    hash: quality::RandomState,
+    recent: HashMap<u64, (i64, Sight), fast::FixedState>,
     order: VecDeque<(i64, u64)>,
 }
 
 impl Twice {
     /// Whether a datagram is a copy of one that came shortly before.
     pub fn is_copy(&mut self, time_ns: i64, ends: (SocketAddr, SocketAddr), payload: &[u8], sight: Sight) -> bool {
-        let mut hasher = DefaultHasher::new();
-        (ends, payload).hash(&mut hasher);
-        let key = hasher.finish();
+        let key = self.hash.hash_one((ends, payload));
         let is_old = |(time, _): &(i64, u64)| time_ns.saturating_sub(*time) > WITHIN;
         while self.order.front().is_some_and(is_old) || self.order.len() >= REMEMBERED {
             let Some((time, key)) = self.order.pop_front() else { break };
