@@ -1,5 +1,6 @@
 //! Errors on their way to the user: one line on stderr and the exit status of the interface.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use ldplayer_core::text::without_secrets;
@@ -30,8 +31,15 @@ impl Failure {
         if is_broken_pipe(&self.error) {
             return ExitCode::SUCCESS;
         }
-        tell!("ldplayer: {}", without_secrets(&one_line(&self.error)));
+        tell!("ldplayer: {self}");
         ExitCode::from(self.status)
+    }
+}
+
+/// The error and its causes in one line.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&without_secrets(&one_line(&self.error)))
     }
 }
 

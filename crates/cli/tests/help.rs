@@ -54,7 +54,8 @@ cp trace.parquet monday.parquet
 cp trace.parquet tuesday.parquet
 ldplayer convert capture.pcap.xz -o names.txt
 printf '[[rule]]\ndo = true\n' >what-if.toml
-mkdir zones
+mkdir zones captures
+cp a.pcap b.pcapng.gz captures/
 printf '. 3600 SOA a.test. b.test. 1 2 3 4 5\n. 3600 NS a.test.\na.test. 3600 A 127.0.0.1\ncom. 3600 NS a.test.\n' >zones/root.zone
 printf 'com. 3600 SOA a.test. b.test. 1 2 3 4 5\ncom. 3600 NS a.test.\n' >zones/com.zone
 cp zones/root.zone root.zone
@@ -137,7 +138,7 @@ fn examples_do_what_they_say_when_they_are_pasted() {
             continue;
         }
         let place = command.join("-");
-        script.push_str(&format!("mkdir -p all/{place} && cp -r *.* zones runs all/{place}/\n"));
+        script.push_str(&format!("mkdir -p all/{place} && cp -r *.* zones captures runs all/{place}/\n"));
         for example in mine {
             let number = run.len();
             fs::write(path.join(format!("{number}.sh")), format!("{example}\n")).unwrap();

@@ -1,5 +1,6 @@
 //! The two clocks of a replay: the trace's wall time and the run's own time, both in nanoseconds.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use std::time::Duration;
 pub const NS_PER_S: i64 = 1_000_000_000;
 
 /// A moment of the recording: nanoseconds since 1970-01-01 UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TraceTime(pub i64);
 
 /// A moment of the run: nanoseconds since its start; negative before it.

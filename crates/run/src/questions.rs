@@ -82,28 +82,33 @@ pub fn is_the_same(path: &Path, was: &TraceFile) -> Result<(), String> {
     }
 }
 
-/// A file of a trace, as it is now.
+/// A file of a trace, or a folder of such files, as it is now.
 pub fn described(path: &Path) -> io::Result<TraceFile> {
-    let metadata = path.metadata()?;
-    // A device has no end, and a pipe no second beginning.
-    if !metadata.is_file() {
-        return Err(io::Error::other("not a file"));
-    }
-    let sha256 = (metadata.len() <= SOON_HASHED).then(|| hashed(path)).transpose()?;
-    Ok(TraceFile { file: PathBuf::from(path), octets: metadata.len(), sha256 })
+    let files = match path.metadata()? {
+        found if found.is_file() => vec![path.to_owned()],
+        found if found.is_dir() => ldplayer_trace::set::files_below(path)?,
+        // A device has no end, and a pipe no second beginning.
+        _ => return Err(io::Error::other("not a file")),
+    };
+    let octets = files.iter().map(|file| Ok(file.metadata()?.len())).sum::<io::Result<u64>>()?;
+    let sha256 = (octets <= SOON_HASHED).then(|| hashed(&files)).transpose()?;
+    Ok(TraceFile { file: PathBuf::from(path), octets, sha256 })
 }
 
-fn hashed(path: &Path) -> io::Result<String> {
+/// The hash of the octets of all files, in their order.
+fn hashed(files: &[PathBuf]) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    let mut file = BufReader::with_capacity(PIECE, File::open(path)?);
-    loop {
-        let piece = file.fill_buf()?;
-        if piece.is_empty() {
-            break;
+    for file in files {
+        let mut file = BufReader::with_capacity(PIECE, File::open(file)?);
+        loop {
+            let piece = file.fill_buf()?;
+            if piece.is_empty() {
+                break;
+            }
+            hasher.update(piece);
+            let length = piece.len();
+            file.consume(length);
         }
-        hasher.update(piece);
-        let length = piece.len();
-        file.consume(length);
     }
     Ok(hasher.finalize().iter().map(|octet| format!("{octet:02x}")).collect())
 }
@@ -173,6 +178,8 @@ mod tests {
         assert_eq!(described.octets, 3);
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(described.sha256.as_deref(), Some(abc));
+        let of_folder = super::described(folder.path()).unwrap();
+        assert_eq!((of_folder.octets, &of_folder.sha256), (3, &described.sha256));
         assert!(is_the_same(Path::new("/dev/zero"), &described).unwrap_err().contains("not a file"));
     }
 }

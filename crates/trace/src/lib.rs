@@ -43,7 +43,7 @@
 //! Captures in, transactions out, and back. Sources (`source/`; `formats.rs` is the table of formats) tell them by content and count every piece of damage with its
 //! place: packets (`capture.rs` over pcap and pcapng), dnstap (`dnstap.rs` over `framestream.rs`, and `live.rs` for a socket),
 //! C-DNS (`cdns/`, which rebuilds the messages from tables) and text. Sinks (`sink/`) write traces (`sink/parquet/` gathers
-//! columns for `columnar`). Iterators: no sockets but that for dnstap, and memory that does not grow with the input.
+//! columns for `columnar`). A data set (`set/`) is a folder of such files, by hour and shard. Iterators: no sockets but that for dnstap, and memory that does not grow with the input.
 
 #![forbid(unsafe_code)]
 
@@ -54,11 +54,13 @@ mod distinct;
 mod error;
 mod hint;
 mod inspect;
+mod manifest;
 mod packet;
 mod pair;
 mod record;
 mod refused;
 mod retries;
+pub mod set;
 mod sink;
 mod source;
 

@@ -2,7 +2,7 @@
 
 mod dnsperf;
 mod lines;
-mod parquet;
+pub(crate) mod parquet;
 mod pcap;
 mod tsv;
 
@@ -178,7 +178,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    fn create(path: &Path, force: bool) -> Result<Self, TraceError> {
+    pub fn create(path: &Path, force: bool) -> Result<Self, TraceError> {
         if path == Path::new("-") {
             let mut output = Self::over(PathBuf::from(STDOUT), None, Box::new(io::stdout()));
             output.is_live = true;

@@ -6,6 +6,7 @@ mod cdns;
 mod compressed;
 mod dnsperf;
 mod dnstap;
+mod folder;
 mod formats;
 mod framestream;
 mod ldplayer;
@@ -77,7 +78,7 @@ impl Source for Box<dyn Source> {
 pub enum Input {
     /// `-`: standard input.
     Stdin,
-    /// A file, its format known by its content.
+    /// A file, its format known by its content; or a folder of such files.
     File(PathBuf),
     /// `unix:PATH`: a listening socket, for software that sends dnstap.
     Unix(PathBuf),
@@ -145,16 +146,23 @@ pub(crate) fn stop_frame() -> Vec<u8> {
     framestream::Control::new(framestream::control::STOP, None).compose()
 }
 
-/// Opens inputs of any format, known by their content. Several are merged by time.
+/// Opens inputs of any format, known by their content. Several are merged by time; a folder is its files, or the data set in it.
 ///
 /// # Errors
 /// When the system refuses an input, or when it is of no known format.
 pub fn open(inputs: &[Input], options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
-    let mut sources =
-        inputs.iter().map(|input| open_one(input, options, inputs.len())).collect::<Result<Vec<_>, _>>()?;
+    let sources = inputs.iter().map(|input| match input {
+        Input::File(path) if path.is_dir() => folder::open(path, options),
+        _ => open_one(input, options, inputs.len()),
+    });
+    Ok(merged(sources.collect::<Result<_, _>>()?))
+}
+
+/// Several sources as one, in the order of time.
+fn merged(mut sources: Vec<Box<dyn Source>>) -> Box<dyn Source> {
     match sources.len() {
-        1 => Ok(sources.remove(0)),
-        _ => Ok(Box::new(merge::Merged::new(sources))),
+        1 => sources.remove(0),
+        _ => Box::new(merge::Merged::new(sources)),
     }
 }
 

@@ -1,10 +1,12 @@
-//! `ldplayer convert`: any input to Parquet, TSV, pcap or dnsperf text.
+//! `ldplayer convert`: any input to Parquet, TSV, pcap or dnsperf text, or many to a data set.
+
+mod set;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ldplayer_core::Transaction;
 use ldplayer_core::text::counted;
@@ -25,7 +27,8 @@ Examples:
   ldplayer convert --capture-port 53,5353 a.pcap b.pcapng.gz -o both.tsv
   ldplayer convert resolver.dnstap --role client -o clients.parquet
   ldplayer convert unix:/run/ldplayer/dnstap.sock -o live.parquet
-  ldplayer convert trace.parquet -o - | head";
+  ldplayer convert trace.parquet -o - | head
+  ldplayer convert captures/ -o set/ --shards 8";
 
 /// Batches that wait to be written; a batch has at most some megabytes.
 const WAITING: usize = 4;
@@ -39,13 +42,17 @@ type Batch = Vec<Transaction>;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Captures, dnstap, C-DNS, traces or lists of queries, compressed or not, merged by time; `-` is standard
-    /// input, `unix:PATH` a socket to listen on for dnstap
+    /// Captures, dnstap, C-DNS, traces or lists of queries, compressed or not, or folders of them, merged by time; `-` is
+    /// standard input, `unix:PATH` a socket to listen on for dnstap
     #[arg(required = true, value_name = "IN")]
     inputs: Vec<String>,
-    /// Output file; its extension is the format (.parquet, .tsv, .pcap, .txt); `-` is TSV on standard output
+    /// Output file; its extension is the format (.parquet, .tsv, .pcap, .txt); `-` is TSV on standard output. A folder (`set/`)
+    /// is a data set: Parquet by hour and shard of the clients, of all inputs that it does not have yet
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
+    /// Shards of the clients in a data set [default: 4, or those that it has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    shards: Option<u16>,
     /// Output format, if not by the extension: parquet, tsv, pcap or dnsperf
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
@@ -61,6 +68,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    if set::is_for(&args.output) {
+        return set::run(&args);
+    }
+    if args.shards.is_some() {
+        return Err(anyhow!("--shards divides a data set: give -o a folder, such as `set/`").into());
+    }
     let format = format_of(&args.output, args.to)?;
     let (inputs, options) = args.reading.of(&args.inputs);
     let mut source = open_source(&inputs, &options, args.recorded_retries, &Rules::default())?;
@@ -158,6 +171,11 @@ pub(super) fn account(format: Format, tally: &Tally, written: &Written) {
     for (reason, count) in &written.left_out {
         tell!("left out: {reason} {count}, which {format} cannot hold");
     }
+    tell_lacking(tally);
+}
+
+/// Prints on stderr what an input did not keep, and its damage.
+fn tell_lacking(tally: &Tally) {
     for (what, count) in &tally.lost {
         tell!("missing in the input: {what} ({count} times); the default is used");
     }

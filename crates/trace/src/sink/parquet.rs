@@ -13,6 +13,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use ldplayer_core::Transaction;
 use parquet::errors::ParquetError;
 
+pub(crate) use self::group::Group;
 use self::threads::Threads;
 use super::{Output, Sink, Written};
 use crate::TraceError;
@@ -153,7 +154,7 @@ fn failed_before() -> ParquetError {
 }
 
 /// The system's error inside the library's, since the user can act upon it.
-fn refusal(path: &std::path::Path, error: ParquetError) -> TraceError {
+pub(crate) fn refusal(path: &std::path::Path, error: ParquetError) -> TraceError {
     let source = match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
             Ok(io) => *io,

@@ -1,6 +1,7 @@
 //! Merges several inputs in time order.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use ldplayer_core::{TraceTime, Transaction};
 
@@ -13,6 +14,9 @@ const BATCH: usize = 4_096;
 /// Merges sources that are each sorted by time. Ties are resolved in the order of the inputs.
 pub(crate) struct Merged {
     inputs: Vec<Part>,
+    /// The times of the next transactions, with the numbers of their inputs.
+    next: BinaryHeap<Reverse<(TraceTime, usize)>>,
+    has_begun: bool,
     tally: Tally,
 }
 
@@ -26,12 +30,16 @@ impl Merged {
     /// Merges `sources`.
     pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
         let part = |source| Part { source, waiting: VecDeque::new(), ended: false };
-        Self { inputs: sources.into_iter().map(part).collect(), tally: Tally::default() }
+        let inputs = sources.into_iter().map(part).collect();
+        Self { inputs, next: BinaryHeap::new(), has_begun: false, tally: Tally::default() }
     }
 
-    /// The input whose next transaction is the earliest.
-    fn earliest(&self) -> Option<&Part> {
-        self.inputs.iter().filter(|part| !part.waiting.is_empty()).min_by_key(|part| part.next_time())
+    /// Notes when the next transaction of an input is.
+    fn look(&mut self, at: usize) -> Result<(), TraceError> {
+        let part = &mut self.inputs[at];
+        part.fill()?;
+        self.next.extend(part.next_time().map(|time| Reverse((time, at))));
+        Ok(())
     }
 
     fn account(&mut self) {
@@ -60,20 +68,20 @@ impl Part {
 
 impl Source for Merged {
     fn read(&mut self, batch: &mut Vec<Transaction>) -> Result<bool, TraceError> {
-        self.inputs.iter_mut().try_for_each(Part::fill)?;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            (0..self.inputs.len()).try_for_each(|at| self.look(at))?;
+        }
         let full = batch.len() + BATCH;
         let mut octets = 0;
         while batch.len() < full && octets < BATCH_OCTETS {
-            let Some(earliest) = self.earliest().and_then(Part::next_time) else { break };
-            // The part is looked up by its time, which is the first's if several are equal.
-            let Some(part) = self.inputs.iter_mut().find(|part| part.next_time() == Some(earliest)) else { break };
-            let row = part.waiting.pop_front();
+            let Some(Reverse((_, at))) = self.next.pop() else { break };
+            let row = self.inputs[at].waiting.pop_front();
             octets += row.as_ref().map_or(0, Transaction::message_octets);
             batch.extend(row);
-            part.fill()?;
+            self.look(at)?;
         }
         self.account();
-        Ok(self.inputs.iter().any(|part| !part.waiting.is_empty()))
+        Ok(!self.next.is_empty())
     }
 
     fn tally(&self) -> &Tally {

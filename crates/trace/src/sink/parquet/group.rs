@@ -17,7 +17,7 @@ use crate::columns::{Columns, class_name, opcode_name, opcode_of, rcode_name, ty
 const STEP: usize = 64;
 
 /// The columns of a row group.
-pub(super) struct Group {
+pub(crate) struct Group {
     rows: usize,
     time: Column<Integers>,
     src: Column<Texts>,
