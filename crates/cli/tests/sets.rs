@@ -141,7 +141,7 @@ fn options_that_a_set_does_not_have_are_refused() {
         assert!(line.contains(why), "{line}");
     };
     refused(&["-o", "in"], "a folder with other files");
-    refused(&["-o", "set/", "--to", "pcap"], "a data set has no --to");
+    refused(&["-o", "set/", "--to", "pcap"], "is a directory, and a data set has no --to");
     refused(&["-o", "set/", "--recorded-retries", "drop"], "--recorded-retries");
     refused(&["-o", "a.parquet", "--shards", "2"], "--shards divides a data set");
     refused(&["-", "-o", "set/"], "made of files");

@@ -339,13 +339,18 @@ impl Tally {
         (!sentences.is_empty()).then(|| sentences.join("; "))
     }
 
-    /// Adds the accounts of another input.
+    /// Adds the accounts of another input, which may be out of a file: sums stay at the largest number.
     pub fn merge(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.dns_messages += other.dns_messages;
-        self.queries += other.queries;
-        self.responses += other.responses;
-        self.duplicates += other.duplicates;
+        let numbers = [
+            (&mut self.packets, other.packets),
+            (&mut self.dns_messages, other.dns_messages),
+            (&mut self.queries, other.queries),
+            (&mut self.responses, other.responses),
+            (&mut self.duplicates, other.duplicates),
+        ];
+        for (mine, theirs) in numbers {
+            *mine = mine.saturating_add(theirs);
+        }
         let words = [
             (&mut self.encapsulations, &other.encapsulations),
             (&mut self.skipped, &other.skipped),
@@ -354,14 +359,15 @@ impl Tally {
         ];
         for (mine, theirs) in words {
             for (reason, count) in theirs {
-                *mine.entry(reason.clone()).or_default() += count;
+                let mine = mine.entry(reason.clone()).or_default();
+                *mine = mine.saturating_add(*count);
             }
         }
         for theirs in &other.damaged {
             match self.damaged.iter_mut().find(|mine| mine.reason == theirs.reason) {
                 Some(mine) => {
-                    mine.count += theirs.count;
-                    mine.octets += theirs.octets;
+                    mine.count = mine.count.saturating_add(theirs.count);
+                    mine.octets = mine.octets.saturating_add(theirs.octets);
                 }
                 None => self.damaged.push(theirs.clone()),
             }

@@ -135,7 +135,7 @@ impl Manifest {
         let mut holes = Vec::new();
         let mut reached = None;
         for Span { first, last } in self.parts.iter().filter_map(|part| part.span) {
-            if let Some(reached) = reached.filter(|&reached| first - reached > HOLE_NS) {
+            if let Some(reached) = reached.filter(|reached: &TraceTime| first.0.saturating_sub(reached.0) > HOLE_NS) {
                 holes.push(Span { first: reached, last: first });
             }
             reached = reached.max(Some(last));

@@ -56,9 +56,11 @@ pub fn is_for(output: &Path) -> bool {
 /// Converts what the set has not yet.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.to.is_some() || args.force || args.recorded_retries != RecordedRetries::Keep {
-        return Err(
-            anyhow!("-o {}: a data set has no --to, --force or --recorded-retries", args.output.display()).into()
-        );
+        return Err(anyhow!(
+            "-o {}: is a directory, and a data set has no --to, --force or --recorded-retries",
+            args.output.display()
+        )
+        .into());
     }
     let manifest = manifest_of(&args.output)?;
     let (inputs, options) = (inputs(&args.inputs)?, args.reading.of(&args.inputs).1);
@@ -216,7 +218,7 @@ impl Work<'_> {
 /// Tells what is in the set, what its inputs lack, and what is not in it.
 fn tell_all(set: &Path, ends: &[Result<End, Failure>]) -> anyhow::Result<()> {
     let manifest = Manifest::of(set)?;
-    let transactions = manifest.parts.iter().map(|part| part.transactions).sum();
+    let transactions = manifest.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.transactions));
     let (transactions, inputs) =
         (counted(transactions, "transaction", "transactions"), counted(manifest.parts.len() as u64, "input", "inputs"));
     tell!("{}: {transactions} of {inputs}", set.display());
@@ -242,7 +244,7 @@ fn tell_all(set: &Path, ends: &[Result<End, Failure>]) -> anyhow::Result<()> {
 fn tell_order(manifest: &Manifest) {
     let holes = manifest.holes();
     for Span { first, last } in holes.iter().take(TOLD) {
-        let seconds = (*last - *first) as f64 / 1e9;
+        let seconds = last.0.saturating_sub(first.0) as f64 / 1e9;
         tell!("hole: nothing for {seconds:.0} s after {}", when(*first));
     }
     if holes.len() > TOLD {
