@@ -39,13 +39,14 @@ programs_of() {
         python) echo python3 ;;
         openssl) echo openssl ;;
         promtool | mandoc | zsh | fish | lintian | mmdebstrap | buildah | ethtool) echo "$1" ;;
+        rpm) echo rpmbuild ;;
         musl) echo musl-gcc ;;
         cares) echo /usr/include/ares.h ;;
         xz) echo xz ;;
         nats) echo nats-server ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsmasq, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, ethtool, musl, cares, xz, nats, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsmasq, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, rpm, ethtool, musl, cares, xz, nats, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -65,7 +66,7 @@ packages_of() {
         ip) echo iproute2 ;;
         python) echo python3 python3-venv ;;
         promtool) echo prometheus ;;
-        mandoc | zsh | fish | lintian | buildah | ethtool) echo "$1" ;;
+        mandoc | zsh | fish | lintian | buildah | rpm | ethtool) echo "$1" ;;
         mmdebstrap) echo mmdebstrap debian-archive-keyring ;;
         musl) echo musl-tools ;;
         cares) echo libc-ares-dev ;;

@@ -5,9 +5,11 @@
 #   man          manual pages
 #   completions  completion scripts for bash, zsh and fish
 #   deb          Debian package, installed in a clean Debian root
+#   rpm          RPM package, installed in an empty root
 #   wheel        Python wheel, installed by pip and run by uvx
 #   container    container image from packaging/Containerfile
 #   install      `cargo install --path`, into a scratch directory
+#   sbom         bill of materials (CycloneDX)
 #   notes        release notes
 #
 # Without a step, all of them. What cannot be tried here is named at the end, and is no failure. PROFILE=dev takes
@@ -216,6 +218,46 @@ try_deb() {
     [ ! -e "$place/usr/share/doc/ldplayer" ] || fail "the package leaves files behind when it is removed"
 }
 
+step_rpm() {
+    prepare
+    if ! may_have rpm; then not_tried "the RPM package: it takes rpmbuild, of the package rpm"; return; fi
+    local tree=$scratch/rpm-tree made
+    fill_rpm "$tree"
+    sed -e "s|@VERSION@|$version|; s|@TREE@|$tree|" packaging/rpm/ldplayer.spec >"$scratch/ldplayer.spec"
+    rm -f "$out"/ldplayer-*.rpm
+    SOURCE_DATE_EPOCH=$epoch rpmbuild --quiet -bb --define "_topdir $scratch/rpm" --define "_buildhost localhost" \
+        --define "use_source_date_epoch_as_buildtime 1" --define "clamp_mtime_to_source_date_epoch 1" "$scratch/ldplayer.spec" >&2
+    made=$(find "$scratch/rpm/RPMS" -name '*.rpm')
+    cp "$made" "$out"
+    try_rpm "$out/$(basename "$made")"
+}
+
+fill_rpm() {
+    local share=$1/usr/share doc=$1/usr/share/doc/ldplayer
+    mkdir -p "$1/usr/bin" "$doc"
+    install -m 755 "$stage/ldplayer" "$1/usr/bin/ldplayer"
+    fill_share "$share" site-functions
+    cp README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE data/LICENSE.MPL-2.0 "$stage/THIRD-PARTY" "$doc"
+    gzip -9n "$share"/man/man1/*
+    chmod -R u+rwX,go+rX,go-w "$1"
+}
+
+# In a root without anything, by rpm's own database: what it says is there, is, and runs, and nothing stays when it is removed.
+try_rpm() {
+    local place=$scratch/rpm-root rpm
+    mkdir -p "$place/tmp"
+    rpm=(rpm --root "$place" --dbpath /rpmdb --nosignature)
+    # It changes its root to install.
+    if [ "$(id -u)" != 0 ]; then not_tried "the RPM package in an empty root: it takes root"; return; fi
+    "${rpm[@]}" --initdb && "${rpm[@]}" --install "$1" >&2 || fail "rpm does not install the package"
+    "${rpm[@]}" --verify ldplayer >&2 || fail "rpm finds other files than the package has"
+    if inside "$place" /usr/bin/ldplayer --version >&2; then :; else not_tried "the RPM package's binary in an empty root: this user may not make one"; fi
+    "${rpm[@]}" --erase ldplayer >&2
+    [ ! -e "$place/usr/bin/ldplayer" ] || fail "the package leaves files behind when it is removed"
+}
+
+step_sbom() { packaging/sbom.py "$rust_target" >"$out/$name.cdx.json"; }
+
 step_wheel() {
     prepare
     local wheel
@@ -293,11 +335,11 @@ step_install() {
 step_notes() { scripts/release-notes.py "$version" >"$out/release-notes.md"; }
 
 steps=("$@")
-if [ ${#steps[@]} = 0 ]; then steps=(binary man completions deb wheel container install notes); fi
+if [ ${#steps[@]} = 0 ]; then steps=(binary man completions deb rpm wheel container install sbom notes); fi
 for step in "${steps[@]}"; do
     case $step in
-        binary | man | completions | deb | wheel | container | install | notes) ;;
-        *) say "$step: unknown; known are binary, man, completions, deb, wheel, container, install and notes"; exit 2 ;;
+        binary | man | completions | deb | rpm | wheel | container | install | sbom | notes) ;;
+        *) say "$step: unknown; known are binary, man, completions, deb, rpm, wheel, container, install, sbom and notes"; exit 2 ;;
     esac
 done
 mkdir -p "$out"

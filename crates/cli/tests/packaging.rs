@@ -149,3 +149,24 @@ fn zsh_takes_the_completion_for_its_command() {
     let taken = said("zsh", &["-f", "-c", &ask]);
     assert_eq!(taken, "_ldplayer\n_ldplayer: function\n");
 }
+
+/// What is linked into the binary, by the bill of materials of the packages.
+#[test]
+fn the_bill_of_materials_has_each_library_with_its_checksum() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/sbom.py");
+    let bill = said("python3", &[script, "x86_64-unknown-linux-gnu"]);
+    assert_eq!(bill, said("python3", &[script, "x86_64-unknown-linux-gnu"]), "the same commit gives the same octets");
+    let bill: serde_json::Value = serde_json::from_str(&bill).unwrap();
+    let parts = bill["components"].as_array().unwrap();
+    let of = |name: &str| parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+    for name in ["rustls", "parquet", "domain", "clap"] {
+        let part = of(name);
+        assert_eq!(part["hashes"][0]["content"].as_str().map(str::len), Some(64), "{part}");
+        assert!(
+            part["licenses"][0]["expression"].is_string() && part["purl"].as_str().unwrap().starts_with("pkg:cargo/")
+        );
+    }
+    // Scripts and the font of the report; tests' libraries are not in the binary.
+    of("d3");
+    assert!(parts.len() > 100 && parts.iter().all(|part| part["name"] != "proptest"));
+}
