@@ -9,7 +9,8 @@ mod responder;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use command::{ldplayer, refusal, text};
@@ -88,9 +89,23 @@ fn a_replay_of_a_set_has_its_names() {
     let output = ldplayer(folder, &["replay", "set", "--server", &server, "--speed", "2000", "-o", "run"]);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let rows = text(folder, &["rows", "run", "--columns", "index,qname"]);
-    let names: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split('\t').nth(1)).collect();
+    // Rows come in the order in which they ended.
+    let mut names: Vec<(u32, &str)> = rows
+        .lines()
+        .skip(1)
+        .filter_map(|row| row.split_once('\t'))
+        .map(|(index, name)| (index.parse().unwrap(), name))
+        .collect();
+    names.sort_unstable();
     // b begins before a.
-    assert_eq!((names.len(), names[0], names[199]), (200, "n0.q2.example.", "n99.q3.example."));
+    assert_eq!((names.len(), names[0], names[199]), (200, (0, "n0.q2.example."), (199, "n99.q3.example.")));
+    // On another host, too.
+    text(folder, &["archive", "run", "-o", "run.tar.zst"]);
+    fs::create_dir(folder.join("there")).unwrap();
+    text(&folder.join("there"), &["archive", "--extract", "../run.tar.zst", "-o", "run"]);
+    fs::rename(folder.join("set"), folder.join("gone")).unwrap();
+    assert_eq!(text(&folder.join("there"), &["rows", "run", "--columns", "index,qname"]), rows);
+    fs::rename(folder.join("gone"), folder.join("set")).unwrap();
     // Another set is noticed.
     said(folder, &["convert", "in/d.pcap", "-o", "set/"], 0);
     assert!(refusal(folder, &["rows", "run", "--columns", "qname"]).contains("has another size"));
@@ -164,4 +179,35 @@ fn sql_reads_a_set_by_its_folders() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+#[test]
+fn an_interrupted_conversion_goes_on_with_the_same_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::create_dir(folder.join("in")).unwrap();
+    for seed in 0..8 {
+        let (out, seed) = (format!("in/{seed}.pcap"), seed.to_string());
+        text(folder, &["generate", "syn-3", "--queries", "20k", "--seed", &seed, "-o", &out]);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+    let mut running =
+        command.current_dir(folder).args(["convert", "in", "-o", "set/"]).stderr(Stdio::piped()).spawn().unwrap();
+    let parts = || fs::read_dir(folder.join("set/_manifest")).map_or(0, Iterator::count);
+    while parts() == 0 && running.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+    let output = running.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    let status = output.status.code();
+    // It may have been at its end.
+    assert!(status == Some(130) && told.contains("the same command goes on") || parts() == 8, "{status:?}: {told}");
+    let left = fs::read_dir(folder.join("set"))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("_unfinished"));
+    assert_eq!(left.count(), 0);
+    let told = said(folder, &["convert", "in", "-o", "set/"], 0);
+    assert!(told.contains("160000 transactions of 8 inputs") && told.contains(" of these were in it"), "{told}");
+    assert_eq!(inspected(folder, &["set"])["transactions"], 160_000);
 }

@@ -118,11 +118,6 @@ impl Manifest {
         Ok(Self { parts })
     }
 
-    /// The part of an input.
-    pub fn part(&self, fingerprint: &str) -> Option<&Part> {
-        self.parts.iter().find(|part| part.fingerprint == fingerprint)
-    }
-
     /// The accounts of all inputs together.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
@@ -169,6 +164,16 @@ fn read(path: &Path) -> Result<Part, TraceError> {
         VERSION => Err(bad("it names a file outside the set".into())),
         other => Err(bad(format!("version {other}, and this ldplayer knows {VERSION}"))),
     }
+}
+
+/// The files of a folder that is a trace: [`files_below`] it and the manifests of a data set.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn all_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let manifest = folder.join(MANIFEST);
+    let manifests = if manifest.is_dir() { files_below(&manifest)? } else { Vec::new() };
+    Ok([files_below(folder)?, manifests].concat())
 }
 
 /// The regular files in a folder and the folders below it, sorted by path. Hidden ones and those that begin with `_` are left out, as Spark does, and

@@ -3,14 +3,14 @@
 //! ```text
 //! SET/hour=2024-04-09_13/shard=2/PART-0.parquet   rows of one input, of one hour (UTC) and one shard
 //! SET/_manifest/PART.json                         what became of that input; written last
-//! SET/_unfinished/PART/                           what is being written
+//! SET/_unfinished-PART/                           what is being written
 //! ```
 //!
 //! `source/folder.rs` reads it. Spark, DuckDB and Polars read `hour` and `shard` from the names of the folders, and pass over names that begin with `_`.
 
 mod part;
 
-pub use crate::manifest::{Manifest, Part, PartFile, Settings, Span, files_below};
+pub use crate::manifest::{Manifest, Part, PartFile, Settings, Span, all_files, files_below};
 pub use part::{PartWriter, fingerprint};
 
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ use ldplayer_core::TraceTime;
 
 use crate::manifest::HOUR;
 
-/// The folder of what is being written.
-const UNFINISHED: &str = "_unfinished";
+/// What the name of the folder of a part begins with that is being written.
+const UNFINISHED: &str = "_unfinished-";
 /// In nanoseconds.
 const HOUR_NS: i64 = 3_600_000_000_000;
 

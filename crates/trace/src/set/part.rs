@@ -25,6 +25,8 @@ const OCTETS: usize = 8 << 20;
 const PIECE: usize = 512;
 /// Hours that are written at once. Rows of an earlier one get a file more.
 const HOURS: i64 = 2;
+/// Files of a part: a capture of ten days has a thousand with four shards. One whose times jump to and fro would have any number.
+const FILES: usize = 10_000;
 /// How much of each end of an input its fingerprint is made from, in octets.
 const ENDS: u64 = 1 << 20;
 
@@ -55,15 +57,15 @@ impl PartWriter {
     /// # Errors
     /// The input cannot be read, or the set not be written.
     pub fn new(set: &Path, input: &Path, fingerprint: String, settings: Settings) -> Result<Self, TraceError> {
-        make_folder(set, Path::new(UNFINISHED))?;
-        let unfinished = Path::new(UNFINISHED).join(&fingerprint);
-        match fs::remove_dir_all(set.join(&unfinished)) {
+        let part = Part::new(input, fingerprint, settings);
+        let begun = Self { set: set.to_owned(), part, open: Vec::new() };
+        let unfinished = begun.unfinished();
+        match fs::remove_dir_all(&unfinished) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(TraceError::File { path: set.join(&unfinished), source });
+                Err(TraceError::File { path: unfinished, source })
             }
-            _ => make_folder(set, &unfinished)?,
+            _ => make_folder(set, Path::new(unfinished.file_name().unwrap_or_default())).map(|()| begun),
         }
-        Ok(Self { set: set.to_owned(), part: Part::new(input, fingerprint, settings), open: Vec::new() })
     }
 
     /// Writes a batch, and empties it.
@@ -72,7 +74,8 @@ impl PartWriter {
     /// The system refuses it.
     pub fn write(&mut self, batch: &mut Vec<Transaction>) -> Result<(), TraceError> {
         // Connections are numbered in each input anew.
-        let streams = u64::from_str_radix(&self.part.fingerprint[..8], 16).unwrap_or_default() << 32;
+        let streams = self.part.fingerprint.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let streams = streams.unwrap_or_default() << 32;
         for mut row in batch.drain(..) {
             row.stream = row.stream.map(|stream| streams | stream & u64::from(u32::MAX));
             self.part.transactions += 1;
@@ -100,6 +103,15 @@ impl PartWriter {
     }
 
     fn begin(&self, hour: i64, shard: usize) -> Result<Open, TraceError> {
+        if self.part.files.len() >= FILES {
+            let (path, what) =
+                (PathBuf::from(&self.part.input), format!("its times jump: {FILES} files of hours and shards"));
+            return Err(TraceError::Format {
+                path,
+                what,
+                remedy: "convert it to a file, and sort that by time".into(),
+            });
+        }
         let folder = folder(hour, shard);
         let before = self.part.files.iter().filter(|file| file.path.parent() == Some(&folder)).count();
         let path = folder.join(format!("{}-{before}.parquet", self.part.fingerprint));
@@ -137,7 +149,7 @@ impl PartWriter {
     }
 
     fn unfinished(&self) -> PathBuf {
-        self.set.join(UNFINISHED).join(&self.part.fingerprint)
+        self.set.join(format!("{UNFINISHED}{}", self.part.fingerprint))
     }
 
     /// Completes all files, gives them their names in the set, and writes the manifest: only now the part is one of the set.
@@ -157,7 +169,7 @@ impl PartWriter {
         serde_json::to_writer_pretty(&mut output, &self.part).map_err(|error| refused(error.into()))?;
         output.finish()?;
         self.publish(Path::new(MANIFEST), &Path::new(MANIFEST).join(format!("{}.json", self.part.fingerprint)))?;
-        // Dropping it removes what is left, and the folder above if it is empty.
+        // Dropping it removes the folder.
         Ok(self.part.clone())
     }
 }
@@ -167,7 +179,6 @@ impl Drop for PartWriter {
     fn drop(&mut self) {
         self.open.clear();
         let _ = fs::remove_dir_all(self.unfinished());
-        let _ = fs::remove_dir(self.set.join(UNFINISHED));
     }
 }
 

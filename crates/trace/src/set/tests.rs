@@ -41,6 +41,10 @@ fn write(set: &Path, fingerprint: &str, rows: &[Transaction], shards: usize) -> 
     part.finish(&Tally::default()).unwrap()
 }
 
+fn is_unfinished(set: &Path) -> bool {
+    fs::read_dir(set).unwrap().any(|entry| entry.unwrap().file_name().to_string_lossy().starts_with(UNFINISHED))
+}
+
 fn times(set: &Path) -> Vec<i64> {
     let mut source = crate::open(&[Input::File(set.to_owned())], &OpenOptions::default()).unwrap();
     let mut rows = Vec::new();
@@ -66,7 +70,7 @@ proptest! {
         }
         all.sort_unstable();
         prop_assert_eq!(times(folder.path()), all);
-        prop_assert!(!folder.path().join(UNFINISHED).exists());
+        prop_assert!(!is_unfinished(folder.path()));
     }
 }
 
@@ -86,7 +90,7 @@ fn what_a_part_that_was_cut_has_left_is_not_read_and_goes_with_the_next_try() {
     write(folder.path(), &"a".repeat(24), &[row(0, 1)], 1);
     let left = folder.path().join("hour=1970-01-01_00/shard=0").join(format!("{id}-0.parquet"));
     fs::write(&left, "half").unwrap();
-    let unfinished = folder.path().join(UNFINISHED).join(&id);
+    let unfinished = folder.path().join(format!("{UNFINISHED}{id}"));
     fs::create_dir_all(&unfinished).unwrap();
     fs::write(unfinished.join("x"), "half").unwrap();
     assert_eq!(times(folder.path()), [0]);
@@ -97,7 +101,22 @@ fn what_a_part_that_was_cut_has_left_is_not_read_and_goes_with_the_next_try() {
     let mut part = PartWriter::new(folder.path(), Path::new("c"), "c".repeat(24), settings(1)).unwrap();
     part.write(&mut vec![row(9, 1)]).unwrap();
     drop(part);
-    assert_eq!((times(folder.path()), folder.path().join(UNFINISHED).exists()), (vec![0, 5], false));
+    assert_eq!((times(folder.path()), is_unfinished(folder.path())), (vec![0, 5], false));
+}
+
+#[test]
+fn a_part_whose_times_jump_has_no_more_files_than_it_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut part = PartWriter::new(folder.path(), Path::new("a.pcap"), "a".repeat(24), settings(1)).unwrap();
+    let mut ended = Ok(());
+    for hour in (0..12_000).map(|number| number * 3 % 9_000) {
+        ended = part.write(&mut vec![row(hour * HOUR_NS, 1)]);
+        if ended.is_err() {
+            break;
+        }
+    }
+    let line = ended.unwrap_err().to_string();
+    assert!(line.starts_with("a.pcap: its times jump"), "{line}");
 }
 
 #[test]
@@ -159,7 +178,7 @@ fn an_input_is_known_by_what_is_in_it() {
 #[test]
 fn nothing_is_written_through_a_link_in_a_set() {
     let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for name in [UNFINISHED, MANIFEST, "hour=1970-01-01_00"] {
+    for name in [MANIFEST, "hour=1970-01-01_00"] {
         let set = folder.path().join(name).with_extension("set");
         fs::create_dir(&set).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), set.join(name)).unwrap();

@@ -27,12 +27,14 @@ struct Hours {
 /// It cannot be read, or there is no file in it, or one of them cannot be read.
 pub(super) fn open(folder: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
     let manifest = Manifest::of(folder)?;
-    let files: Vec<PathBuf> = match manifest.parts.is_empty() {
+    let mut files: Vec<PathBuf> = match manifest.parts.is_empty() {
         // What a part that is not complete has left is not read.
         false => manifest.parts.iter().flat_map(|part| &part.files).map(|file| folder.join(&file.path)).collect(),
         true => files_below(folder).map_err(|source| TraceError::File { path: folder.to_owned(), source })?,
     };
     let mut hours = BTreeMap::<_, Vec<PathBuf>>::new();
+    // In any case the same order, by which rows of one time are numbered.
+    files.sort();
     for file in files {
         hours.entry(hour(&file, folder)).or_default().push(file);
     }
