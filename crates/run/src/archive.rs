@@ -6,6 +6,7 @@ mod stage;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ldplayer_results::ResultsError;
 use ldplayer_trace::TraceError;
@@ -57,6 +58,9 @@ pub enum ArchiveError {
         /// What is wrong with the trace.
         what: String,
     },
+    /// A signal asked for an end.
+    #[error("interrupted; nothing was written")]
+    Interrupted,
     /// The specification says who the clients are.
     #[error("{}: {what}, and would be in an archive that names no client: change the trace with `ldplayer mutate`, replay that, and pack it", run.display())]
     Clients {
@@ -90,17 +94,28 @@ impl ArchiveError {
     }
 }
 
-/// Packs a run into the file `to`, which gets its name when it is whole. The same run gives the same octets.
+/// Packs a run into the file `to`, which gets its name when it is whole. The same run gives the same octets. Once `stop` is set, nothing is written.
 ///
 /// # Errors
 /// The run or its trace cannot be read, the trace is not the one that was replayed, or the file exists or cannot be written.
-pub fn pack(run: &Path, to: &Path, contents: &Contents, replace: bool) -> Result<Packed, ArchiveError> {
+pub fn pack(
+    run: &Path,
+    to: &Path,
+    contents: &Contents,
+    replace: bool,
+    stop: &AtomicBool,
+) -> Result<Packed, ArchiveError> {
     if to.exists() && !replace {
         return Err(ArchiveError::Exists { path: to.to_owned(), is_file: true });
     }
     let staged = part_beside(to)?;
-    stage::stage(run, staged.path(), contents)?;
-    pack::pack(staged.path(), &name_of(run)?, to)
+    stage::stage(run, staged.path(), contents, stop)?;
+    pack::pack(staged.path(), &name_of(run)?, to, stop)
+}
+
+/// An error once an end was asked for.
+fn heed(stop: &AtomicBool) -> Result<(), ArchiveError> {
+    if stop.load(Ordering::Relaxed) { Err(ArchiveError::Interrupted) } else { Ok(()) }
 }
 
 /// A folder for what is not whole yet, on the disk of `path`; it is removed when it is dropped.

@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
+use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_results::numbers::{counted, in_bytes};
 use ldplayer_run::archive::{self, Contents, ENDING};
 use ldplayer_workload::parse_key;
@@ -49,10 +51,21 @@ pub struct Args {
     force: bool,
 }
 
-/// Runs the command.
+/// Runs the command. The first Ctrl-C ends it with nothing written.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch().context("signals")?;
+    match pack_or_unpack(args, signals.stop()) {
+        Err(failure) if signals.is_stopped() => {
+            failure.report();
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        done => done,
+    }
+}
+
+fn pack_or_unpack(args: &Args, stop: &AtomicBool) -> Result<ExitCode, Failure> {
     if let Some(file) = &args.extract {
-        let directory = archive::unpack(file, args.output.as_deref())?;
+        let directory = archive::unpack(file, args.output.as_deref(), stop)?;
         say!("run: {}", directory.display())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -66,7 +79,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         key: args.anonymise.then(|| key(args.key.as_deref())).transpose()?,
         trace: args.trace.clone(),
     };
-    let packed = archive::pack(run, &output, &contents, args.force)?;
+    let packed = archive::pack(run, &output, &contents, args.force, stop)?;
     say!(
         "archive: {} ({}, {} of {})",
         output.display(),

@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use ldplayer_net::output::{self, Pending};
 use tar::{Archive, Builder, EntryType, HeaderMode};
 
-use super::{ArchiveError, part_beside};
+use super::{ArchiveError, heed, part_beside};
 
 /// What was packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub struct Packed {
     pub packed: u64,
 }
 
-/// Packs the content of a folder as one of this name.
-pub fn pack(folder: &Path, name: &str, to: &Path) -> Result<Packed, ArchiveError> {
+/// Packs the content of a folder as one of this name, unless `stop` is set meanwhile.
+pub fn pack(folder: &Path, name: &str, to: &Path, stop: &AtomicBool) -> Result<Packed, ArchiveError> {
     let failed = ArchiveError::file;
     let out = Pending::new(to).map_err(failed(to))?;
     let encoder = zstd::Encoder::new(BufWriter::new(out), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(failed(to))?;
@@ -29,6 +30,7 @@ pub fn pack(folder: &Path, name: &str, to: &Path) -> Result<Packed, ArchiveError
     builder.mode(HeaderMode::Deterministic);
     let mut packed = Packed::default();
     for path in files(folder).map_err(failed(folder))? {
+        heed(stop)?;
         let inside = Path::new(name).join(path.strip_prefix(folder).unwrap_or(&path));
         packed.octets += path.metadata().map_err(failed(&path))?.len();
         packed.files += 1;
@@ -52,11 +54,11 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Unpacks an archive as the directory `to`, or under the name that the run had, beside no other. Gives the directory.
+/// Unpacks an archive as the directory `to`, or under the name that the run had, beside no other. Gives the directory. Once `stop` is set, there is none.
 ///
 /// # Errors
 /// The file is no archive of a run, the directory exists, or the system refuses something.
-pub fn unpack(file: &Path, to: Option<&Path>) -> Result<PathBuf, ArchiveError> {
+pub fn unpack(file: &Path, to: Option<&Path>, stop: &AtomicBool) -> Result<PathBuf, ArchiveError> {
     let failed =
         |what: &dyn std::fmt::Display| ArchiveError::NotAnArchive { path: file.to_owned(), what: what.to_string() };
     let opened = File::open(file).map_err(ArchiveError::file(file))?;
@@ -64,6 +66,7 @@ pub fn unpack(file: &Path, to: Option<&Path>) -> Result<PathBuf, ArchiveError> {
     let part = part_beside(to.unwrap_or(Path::new("run")))?;
     let mut name: Option<PathBuf> = None;
     for entry in Archive::new(decoder).entries().map_err(|error| failed(&error))? {
+        heed(stop)?;
         let mut entry = entry.map_err(|error| failed(&error))?;
         let path = entry.path().map_err(|error| failed(&error))?.into_owned();
         let inside = inside(&path, name.get_or_insert_with(|| first(&path)))
@@ -108,6 +111,8 @@ fn write(path: &Path, content: &mut impl io::Read) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    static GO: AtomicBool = AtomicBool::new(false);
+
     /// An archive with a file of this name as this type.
     fn archive(folder: &Path, name: &str, kind: EntryType) -> PathBuf {
         let path = folder.join("a.tar.zst");
@@ -138,14 +143,25 @@ mod tests {
             ("run/run.json", EntryType::Fifo),
         ] {
             let file = archive(folder.path(), name, kind);
-            let error = unpack(&file, Some(&target)).unwrap_err().to_string();
+            let error = unpack(&file, Some(&target), &GO).unwrap_err().to_string();
             assert!(error.contains("is not a file of the run"), "{name} {kind:?}: {error}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{name} {kind:?}");
         }
         let file = archive(folder.path(), "run/run.json", EntryType::Regular);
-        assert_eq!(unpack(&file, Some(&target)).unwrap(), target);
-        let error = unpack(&file, Some(&target)).unwrap_err().to_string();
+        assert_eq!(unpack(&file, Some(&target), &GO).unwrap(), target);
+        let error = unpack(&file, Some(&target), &GO).unwrap_err().to_string();
         assert!(error.ends_with("exists; choose another name with -o"), "{error}");
+    }
+
+    #[test]
+    fn an_interrupt_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = archive(folder.path(), "run/run.json", EntryType::Regular);
+        let stopped = AtomicBool::new(true);
+        let unpacked = unpack(&file, Some(&folder.path().join("run")), &stopped);
+        let packed = pack(&folder.path().join("."), "run", &folder.path().join("b.tar.zst"), &stopped);
+        assert!(matches!((unpacked, packed), (Err(ArchiveError::Interrupted), Err(ArchiveError::Interrupted))));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
@@ -155,7 +171,7 @@ mod tests {
         let whole = fs::read(archive(folder.path(), "run/run.json", EntryType::Regular)).unwrap();
         for octets in [&b"text"[..], &[], &whole[..whole.len() - 9]] {
             fs::write(&file, octets).unwrap();
-            let error = unpack(&file, Some(&folder.path().join("run"))).unwrap_err().to_string();
+            let error = unpack(&file, Some(&folder.path().join("run")), &GO).unwrap_err().to_string();
             assert!(error.contains("no archive of a run"), "{error}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -4,15 +4,17 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::Transaction;
 use ldplayer_report::rewrite_page;
 use ldplayer_results::store::RunDir;
 use ldplayer_results::{DISAGREEMENTS, DISAGREEMENTS_NOW, Document, RESPONSES, TraceFile, join_names, replace_clients};
+use ldplayer_trace::set::all_files;
 use ldplayer_trace::{Format, Input, OpenOptions, Source, create, open};
 use ldplayer_workload::Anonymiser;
 
-use super::{ArchiveError, Contents};
+use super::{ArchiveError, Contents, heed};
 use crate::keys::RunSpec;
 use crate::questions::{self, questions};
 use crate::{embed, resolve};
@@ -28,11 +30,11 @@ const TELEMETRY: &str = "telemetry.parquet";
 const PAGE: &str = "report.html";
 
 /// Makes in the empty folder `to` what the archive of a run holds.
-pub fn stage(run: &Path, to: &Path, contents: &Contents) -> Result<(), ArchiveError> {
+pub fn stage(run: &Path, to: &Path, contents: &Contents, stop: &AtomicBool) -> Result<(), ArchiveError> {
     let from = RunDir::new(run);
     let mut document = from.read::<RunSpec>()?;
     document.spec = embed::placed(document.spec, run);
-    let mut stage = Stage { run, to, anonymiser: contents.key.map(Anonymiser::new) };
+    let mut stage = Stage { run, to, anonymiser: contents.key.map(Anonymiser::new), stop };
     if contents.key.is_some() {
         refuse_clients(run, &document.spec)?;
     }
@@ -76,6 +78,7 @@ struct Stage<'a> {
     run: &'a Path,
     to: &'a Path,
     anonymiser: Option<Anonymiser>,
+    stop: &'a AtomicBool,
 }
 
 impl Stage<'_> {
@@ -92,6 +95,7 @@ impl Stage<'_> {
         }
         let folder = made(self.to, folder)?;
         for file in files {
+            heed(self.stop)?;
             let to = folder.join(file.file_name().unwrap_or_default());
             match &mut self.anonymiser {
                 Some(anonymiser) => replace_clients(&file, &to, |client| anonymiser.address(client))?,
@@ -127,16 +131,16 @@ impl Stage<'_> {
         let names = match &mut self.anonymiser {
             // A list of queries has no clients.
             Some(anonymiser) if !open(&inputs, &options)?.is_list() => {
-                rewrite(&inputs, &options, &folder.join(ANONYMOUS), anonymiser)?;
-                vec![Path::new(TRACE).join(ANONYMOUS)]
+                rewrite(&inputs, &options, &folder.join(ANONYMOUS), anonymiser, self.stop)?;
+                vec![(Path::new(TRACE).join(ANONYMOUS), folder.join(ANONYMOUS))]
             }
-            _ => linked(&files, &folder)?,
+            // What is linked is described as the file itself: links in a folder are none of its files.
+            _ => linked(&files, &folder)?.into_iter().zip(files).collect(),
         };
-        document.spec.trace = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        document.spec.trace = names.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
         document.report.traces = names
             .into_iter()
-            .map(|name| {
-                let path = self.to.join(&name);
+            .map(|(name, path)| {
                 let described = questions::described(&path).map_err(ArchiveError::file(&path))?;
                 Ok(TraceFile { file: name, ..described })
             })
@@ -149,7 +153,7 @@ impl Stage<'_> {
         let from = self.run.join(name);
         match &mut self.anonymiser {
             Some(anonymiser) if from.exists() => {
-                rewrite(&[Input::File(from)], &OpenOptions::default(), &self.to.join(name), anonymiser)
+                rewrite(&[Input::File(from)], &OpenOptions::default(), &self.to.join(name), anonymiser, self.stop)
             }
             Some(_) => Ok(()),
             None => self.link(name),
@@ -174,17 +178,32 @@ fn files_of(spec: &RunSpec, given: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     spec.trace.iter().map(file).collect()
 }
 
-/// Links the files of a trace; those of one name are numbered.
+/// Links the files and folders of a trace; those of one name are numbered.
 fn linked(files: &[PathBuf], folder: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
     let mut names: Vec<PathBuf> = Vec::new();
     for (number, file) in files.iter().enumerate() {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let earlier = files[..number].iter().any(|other| other.file_name() == file.file_name());
-        let name = if earlier { format!("{}-{name}", number + 1) } else { name.into_owned() };
-        link(file, &folder.join(&name))?;
+        // That of a folder may end with a dot.
+        let whole = std::path::absolute(file).map_err(ArchiveError::file(file))?;
+        let name = whole.file_name().unwrap_or_default().to_string_lossy();
+        let plain = Path::new(TRACE).join(&*name);
+        let name = if names.contains(&plain) { format!("{}-{name}", number + 1) } else { name.into_owned() };
+        link_trace(file, &folder.join(&name))?;
         names.push(Path::new(TRACE).join(name));
     }
     Ok(names)
+}
+
+/// Links a file, or each file of a folder that is a trace.
+fn link_trace(from: &Path, to: &Path) -> Result<(), ArchiveError> {
+    if !from.is_dir() {
+        return link(from, to);
+    }
+    for file in all_files(from).map_err(ArchiveError::file(from))? {
+        let linked = to.join(file.strip_prefix(from).unwrap_or(&file));
+        linked.parent().map_or(Ok(()), fs::create_dir_all).map_err(ArchiveError::file(&linked))?;
+        link(&file, &linked)?;
+    }
+    Ok(())
 }
 
 /// Writes transactions without their clients.
@@ -193,11 +212,13 @@ fn rewrite(
     options: &OpenOptions,
     to: &Path,
     anonymiser: &mut Anonymiser,
+    stop: &AtomicBool,
 ) -> Result<(), ArchiveError> {
     let mut source = open(inputs, options)?;
     let mut sink = create(to, Format::Parquet, false)?;
     let mut batch: Vec<Transaction> = Vec::new();
     loop {
+        heed(stop)?;
         let more = source.read(&mut batch)?;
         batch.iter_mut().for_each(|transaction| anonymiser.transaction(transaction));
         sink.write(&mut batch)?;
