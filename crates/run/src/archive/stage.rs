@@ -134,7 +134,7 @@ impl Stage<'_> {
                 rewrite(&inputs, &options, &folder.join(ANONYMOUS), anonymiser, self.stop)?;
                 vec![(Path::new(TRACE).join(ANONYMOUS), folder.join(ANONYMOUS))]
             }
-            // What is linked is described as the file itself: links in a folder are none of its files.
+            // What is linked is described as the file itself: links do not count among the files of a folder.
             _ => linked(&files, &folder)?.into_iter().zip(files).collect(),
         };
         document.spec.trace = names.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
