@@ -20,8 +20,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::usage;
 use crate::watched::CGROUPS;
 
-/// Length of a period in microseconds: a server that has used its part of one rests for a few milliseconds. With longer ones, its sockets overflow
-/// meanwhile.
+/// Length of a period in microseconds: a server that has used its part of one rests for a few milliseconds. With longer ones, latency near the limit is
+/// as much higher, and a socket with a small buffer overflows meanwhile.
 const PERIOD_US: u64 = 5_000;
 /// The least that the kernel takes for a quota, in microseconds.
 const LEAST_US: u64 = 1_000;
