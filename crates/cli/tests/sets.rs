@@ -81,6 +81,16 @@ fn a_set_is_the_trace_of_its_inputs_and_has_each_once() {
 }
 
 #[test]
+fn a_set_within_the_folder_of_its_inputs_is_no_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    captures(folder);
+    for told in [0, 1].map(|_| said(folder, &["convert", "in", "-o", "in/set/"], 0)) {
+        assert!(told.contains("in/set/: 400 transactions of 4 inputs"), "{told}");
+    }
+}
+
+#[test]
 fn a_replay_of_a_set_has_its_names() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, server) = (folder.path(), responder(|_| Some(Duration::ZERO)));
@@ -89,7 +99,7 @@ fn a_replay_of_a_set_has_its_names() {
     let output = ldplayer(folder, &["replay", "set", "--server", &server, "--speed", "2000", "-o", "run"]);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let rows = text(folder, &["rows", "run", "--columns", "index,qname"]);
-    // Rows come in the order in which they ended.
+    // `rows` prints first what ended first.
     let mut names: Vec<(u32, &str)> = rows
         .lines()
         .skip(1)

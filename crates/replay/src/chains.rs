@@ -20,7 +20,7 @@ pub struct Chains {
     goes_on: Vec<bool>,
     /// Queries that others wait for.
     awaited: HashMap<Key, Awaited, FixedState>,
-    /// Queries that wait, numbered in the order in which they came.
+    /// Queries that wait, numbered by arrival.
     waiting: HashMap<u64, Waiting, FixedState>,
     /// Queries that came and wait for others, or did.
     taken: u64,

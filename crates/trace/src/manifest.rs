@@ -125,7 +125,7 @@ impl Manifest {
         tally
     }
 
-    /// Times longer than a second of which no input has a transaction, between the first and the last.
+    /// Gaps of more than a second between the inputs, in which none of them has a transaction.
     pub fn holes(&self) -> Vec<Span> {
         let mut holes = Vec::new();
         let mut reached = None;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
@@ -51,9 +52,9 @@ pub struct Args {
     force: bool,
 }
 
-/// Runs the command. The first Ctrl-C ends it with nothing written.
+/// Runs the command. The first Ctrl-C ends it with nothing written, the second at once.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let signals = Signals::catch().context("signals")?;
+    let signals = Signals::catch_or_end(Arc::default()).context("signals")?;
     match pack_or_unpack(args, signals.stop()) {
         Err(failure) if signals.is_stopped() => {
             failure.report();

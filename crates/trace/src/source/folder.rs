@@ -33,7 +33,7 @@ pub(super) fn open(folder: &Path, options: &OpenOptions) -> Result<Box<dyn Sourc
         true => files_below(folder).map_err(|source| TraceError::File { path: folder.to_owned(), source })?,
     };
     let mut hours = BTreeMap::<_, Vec<PathBuf>>::new();
-    // In any case the same order, by which rows of one time are numbered.
+    // Rows of the same time are numbered in the order of their files, which is the same without a manifest.
     files.sort();
     for file in files {
         hours.entry(hour(&file, folder)).or_default().push(file);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
-use crossbeam_channel::{bounded, unbounded};
+use crossbeam_channel::{RecvTimeoutError, bounded, unbounded};
 use ldplayer_core::TraceTime;
 use ldplayer_core::text::counted;
 use ldplayer_net::signals::{INTERRUPTED, Signals};
@@ -53,7 +53,7 @@ pub fn is_for(output: &Path) -> bool {
     output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Converts what the set has not yet.
+/// Converts what the set has not yet. A second Ctrl-C ends the process at once.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.to.is_some() || args.force || args.recorded_retries != RecordedRetries::Keep {
         return Err(anyhow!(
@@ -63,10 +63,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         .into());
     }
     let manifest = manifest_of(&args.output)?;
-    let (inputs, options) = (inputs(&args.inputs)?, args.reading.of(&args.inputs).1);
+    let (inputs, options) = (inputs(&args.inputs, &args.output)?, args.reading.of(&args.inputs).1);
     let settings = settings(args, &manifest)?;
     fs::create_dir_all(&args.output).with_context(|| format!("-o {}", args.output.display()))?;
-    let signals = Signals::catch().context("signals")?;
+    let signals = Signals::catch_or_end(Arc::default()).context("signals")?;
     let work = Work {
         set: &args.output,
         inputs: &inputs,
@@ -95,8 +95,9 @@ fn manifest_of(set: &Path) -> anyhow::Result<Manifest> {
     Ok(manifest)
 }
 
-/// The files that are named, and those in folders that are.
-fn inputs(words: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+/// The files that are named, and those in folders that are, without those of the set, which may be in one of these.
+fn inputs(words: &[String], set: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let set = std::path::absolute(set).with_context(|| format!("-o {}", set.display()))?;
     let mut files = Vec::new();
     for word in words {
         match Input::from(word.as_str()) {
@@ -105,6 +106,7 @@ fn inputs(words: &[String]) -> anyhow::Result<Vec<PathBuf>> {
             Input::Stdin | Input::Unix(_) => bail!("{word}: a data set is made of files, which can be read again"),
         }
     }
+    files.retain(|file| !std::path::absolute(file).is_ok_and(|file| file.starts_with(&set)));
     if files.is_empty() {
         bail!("{}: no file to convert", words.join(", "));
     }
@@ -147,8 +149,13 @@ impl Work<'_> {
             }
             drop(sender);
             let (mut ends, mut looks) = (Vec::new(), 0);
-            while ends.len() < self.inputs.len() {
-                ends.extend(receiver.recv_timeout(LOOK).ok());
+            loop {
+                match receiver.recv_timeout(LOOK) {
+                    Ok(end) => ends.push(end),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    // All threads have ended.
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
                 looks += 1;
                 if looks % LOOKS_A_LINE == 0 {
                     self.tell(ends.len(), began);
