@@ -25,6 +25,8 @@ use serde_json::Value;
 const CLOSE: Duration = Duration::from_millis(5);
 /// A host that is busy delays either: so often both are tried.
 const TRIES: usize = 6;
+/// How long a server waits at most for a query before it looks whether to stop.
+const LOOKS_WHETHER_TO_STOP: Duration = Duration::from_millis(20);
 /// What is asked.
 const NAME: &str = "www.example.";
 
@@ -83,22 +85,30 @@ impl Servers {
             let address = (format!("127.0.0.{}", number + 1), 53);
             let bind = || (UdpSocket::bind(address.clone()).unwrap(), TcpListener::bind(address.clone()).unwrap());
             let (udp, tcp) = namespace.run(bind).unwrap();
-            udp.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-            tcp.set_nonblocking(true).unwrap();
-            let (seen, stop) = (Arc::clone(&servers.seen), Arc::clone(&servers.stop));
+            udp.set_read_timeout(Some(LOOKS_WHETHER_TO_STOP)).unwrap();
+            // It bounds accepting, too.
+            socket2::SockRef::from(&tcp).set_read_timeout(Some(LOOKS_WHETHER_TO_STOP)).unwrap();
+            let seen = Arc::clone(&servers.seen);
             let note = move |over_tcp, query: &[u8], port| {
                 let (id, is_aaaa) = ([query[0], query[1]], is_for_aaaa(query));
                 let seen_now = Seen { at: Instant::now(), server: number, over_tcp, is_aaaa, id, port };
                 seen.lock().unwrap().push(seen_now);
             };
-            servers.threads.push(thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    serve_udp(&udp, server, later * number as u32, &note);
-                    serve_tcp(&tcp, &note);
-                }
-            }));
+            let note_tcp = note.clone();
+            servers.keep_doing(move || serve_udp(&udp, server, later * number as u32, &note));
+            servers.keep_doing(move || serve_tcp(&tcp, &note_tcp));
         }
         servers
+    }
+
+    /// Each socket has its own thread, so that none waits for another and all are seen when they come.
+    fn keep_doing(&mut self, serve_one: impl Fn() + Send + 'static) {
+        let stop = Arc::clone(&self.stop);
+        self.threads.push(thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                serve_one();
+            }
+        }));
     }
 
     fn end(self) -> Vec<Seen> {
@@ -120,7 +130,6 @@ fn serve_udp(socket: &UdpSocket, server: Server, takes: Duration, note: &impl Fn
 
 fn serve_tcp(listener: &TcpListener, note: &impl Fn(bool, &[u8], u16)) {
     let Ok((mut stream, client)) = listener.accept() else { return };
-    stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut length = [0; 2];
     // A probe of the server closes its connection again.
