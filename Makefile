@@ -51,6 +51,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --quiet --workspace --no-deps --locked
+	scripts/elsewhere.sh
 	scripts/fuzz.sh --check
 	scripts/deny.sh
 

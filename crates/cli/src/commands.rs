@@ -30,6 +30,8 @@ mod zones;
 
 use std::process::ExitCode;
 
+use anyhow::anyhow;
+
 use crate::failure::Failure;
 
 /// What to do.
@@ -83,6 +85,29 @@ pub enum Command {
     /// Write manual pages (used by packages)
     #[command(hide = true)]
     Man(man::Args),
+}
+
+/// The subcommands that there are on other systems than Linux, too.
+pub const ELSEWHERE: [&str; 13] = [
+    "inspect",
+    "convert",
+    "generate",
+    "fit",
+    "mutate",
+    "zones",
+    "report",
+    "rows",
+    "archive",
+    "compare",
+    "completions",
+    "find",
+    "man",
+];
+
+/// Refuses a subcommand that needs Linux.
+pub fn needs_linux(name: &str) -> Failure {
+    let others = ELSEWHERE.join(", ");
+    Failure::environment(anyhow!("`ldplayer {name}` needs Linux; on this system there are: {others}"))
 }
 
 impl Command {

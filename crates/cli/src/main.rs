@@ -17,10 +17,10 @@ mod failure;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use ldplayer_net::{process, signals};
 
-use commands::Command;
+use commands::{Command, ELSEWHERE, needs_linux};
 
 /// DNS experimentation testbed: read recorded DNS traffic, replay it precisely on time, and report what happened.
 #[derive(Parser)]
@@ -31,11 +31,14 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let (cli, name) = match parse() {
+        Ok(parsed) => parsed,
         Err(error) => return arguments::explain(&error),
     };
     process::hide_secrets();
+    if cfg!(not(target_os = "linux")) && !ELSEWHERE.contains(&&*name) {
+        return needs_linux(&name).report();
+    }
     // Where they cannot be caught, signals end the process as they would without us.
     let _ = signals::end_unless_caught();
     match cli.command.run() {
@@ -44,10 +47,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command line, and the name of the subcommand.
+fn parse() -> Result<(Cli, String), clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let name = matches.subcommand_name().unwrap_or_default().to_owned();
+    Ok((Cli::from_arg_matches(&matches)?, name))
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     /// What stands below the options of each command, in the short help and in the long one.
@@ -114,6 +122,14 @@ mod tests {
             }
         }
         assert!(count > 60, "{count} examples");
+    }
+
+    #[test]
+    fn what_other_systems_have_are_subcommands_and_the_rest_is_refused_there_in_one_line() {
+        let all: Vec<String> = Cli::command().get_subcommands().map(|one| one.get_name().to_owned()).collect();
+        assert!(ELSEWHERE.iter().all(|name| all.iter().any(|one| one == name)), "{all:?}");
+        let refused = needs_linux("replay").to_string();
+        assert!(refused.starts_with("`ldplayer replay` needs Linux; ") && refused.contains("convert"), "{refused}");
     }
 
     #[test]

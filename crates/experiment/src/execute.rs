@@ -1,10 +1,9 @@
 //! Makes the runs of a plan, one after the other.
 
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use ldplayer_net::{limits, rights};
+use ldplayer_net::{limits, process, rights};
 use rustix::fs::statvfs;
 
 use crate::dataset;
@@ -16,8 +15,9 @@ use crate::trials::search_all;
 use crate::versions::{servers, versions};
 use crate::watcher::{Options, Watcher};
 
-/// The abstract socket by which experiments on a machine notice each other; it vanishes with its process.
+/// What experiments on a machine notice each other by.
 const ALONE: &[u8] = b"ldplayer-experiment";
+
 /// Makes all missing runs of a plan, and returns the record of all runs.
 ///
 /// Without the right to make namespaces, this process enters a user namespace, for which it must be single-threaded.
@@ -78,8 +78,7 @@ pub fn execute(
 
 /// Claims this machine for the experiment; warns and returns `None` if another experiment is running.
 fn alone(watcher: &mut dyn Watcher) -> Option<UnixListener> {
-    let address = UnixAddress::from_abstract_name(ALONE).ok()?;
-    let listener = UnixListener::bind_addr(&address);
+    let listener = process::claim(ALONE);
     if listener.is_err() {
         watcher.tell("another experiment is running on this machine: they disturb each other, so their results are less reliable");
     }

@@ -1,7 +1,8 @@
 //! The two clocks of Linux that a replay reads: monotonic for the schedule, real time for kernel stamps.
 
-use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::system;
 
 /// Nanoseconds of CLOCK_MONOTONIC, which no step of the wall clock moves.
 pub fn monotonic_ns() -> i64 {
@@ -16,22 +17,12 @@ pub fn thread_cpu_ns() -> i64 {
 /// Processor time of all threads of a process so far, in nanoseconds, those included that have ended: what `/proc/PID/stat` has in ticks of
 /// 10 ms. `None` if it does not exist (any more). A thread that runs on another core is as of its last tick of the scheduler.
 pub fn process_cpu_ns(pid: u32) -> Option<i64> {
-    /// The scheduler's clock of a thread group (`CPUCLOCK_SCHED`).
-    const SCHED: libc::clockid_t = 2;
-    let pid = libc::pid_t::try_from(pid).ok().filter(|&pid| pid > 0)?;
-    // How the kernel and clock_getcpuclockid(3) number the clock of a process.
-    let clock = (!pid).checked_mul(8)? | SCHED;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a timespec of ours that the call writes; a clock that does not exist is refused.
-    let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    (status == 0).then(|| time.tv_sec * 1_000_000_000 + time.tv_nsec)
+    system::process_cpu_ns(pid)
 }
 
 /// Sleeps until `ns` of CLOCK_MONOTONIC, or less where a signal comes.
 pub fn sleep_until(ns: i64) {
-    let until = Timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
-    // It fails for a signal and for a time that is none; either way the caller looks at the clock again.
-    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
+    system::sleep_until(ns);
 }
 
 /// Nanoseconds since 1970 of CLOCK_REALTIME, the clock of kernel receive stamps.

@@ -15,8 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::write;
-use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::system::Cores;
 use crate::usage;
 use crate::watched::CGROUPS;
 
@@ -80,15 +80,10 @@ impl CpuLimit {
         if self.processors.is_empty() {
             return Ok(());
         }
-        let mut set = CpuSet::new();
-        for &processor in &self.processors {
-            if processor >= CpuSet::MAX_CPU {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no processor {processor}")));
-            }
-            set.set(processor);
-        }
+        let none = |number| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no processor {number}"));
+        let cores = Cores::of(&self.processors).map_err(none)?;
         // SAFETY: between fork and exec, the closure makes one system call with a set that it owns, and neither allocates nor takes a lock.
-        unsafe { command.pre_exec(move || sched_setaffinity(None, &set).map_err(Into::into)) };
+        unsafe { command.pre_exec(move || cores.keep_to().map_err(Into::into)) };
         Ok(())
     }
 }

@@ -6,9 +6,10 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::namespace::Namespace;
+use crate::system::{NetlinkOf, netlink_socket};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
@@ -139,9 +140,7 @@ impl SocketTables {
     /// # Errors
     /// When the kernel has no sock_diag or the process no descriptors.
     pub fn open() -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
-        Ok(Self { socket, buffer: vec![0; ROOM] })
+        Ok(Self { socket: netlink_socket(NetlinkOf::Sockets)?, buffer: vec![0; ROOM] })
     }
 
     /// The tables of another namespace, which are asked from the calling thread all the same.

@@ -19,7 +19,8 @@
 //!
 //! # Limitations
 //!
-//! Linux from 5.11 on (`epoll_pwait2`), on 64 bits. Kernel stamps are of CLOCK_REALTIME, a schedule is of CLOCK_MONOTONIC, and
+//! Linux from 5.11 on (`epoll_pwait2`), on 64 bits. Elsewhere everything is there for the compiler, and what only Linux does is refused at run
+//! time: `elsewhere/` has the same functions and types, of which no value can be made. Kernel stamps are of CLOCK_REALTIME, a schedule is of CLOCK_MONOTONIC, and
 //! [`clock::realtime_offset_ns`] leads from one to the other. A new user namespace is only given to a process of one thread.
 //!
 //! # Example
@@ -50,7 +51,7 @@
 //! addresses and kernel stamps, namespaces with AnyIP or with a TUN device as the only way out and without the host's names,
 //! pinning, limits, facts of the machine, hints to the processor of what is read next (`ahead.rs`). `watched.rs` finds the
 //! processes of a unit, `usage.rs` reads what one process uses, `processes.rs` what several do whatever of them comes and goes,
-//! `addresses.rs` tells this host's addresses; `veth.rs` is a namespace with a TAP device and a virtual Ethernet link for clients
+//! `system.rs` has the calls of Linux that several of these make; `addresses.rs` tells this host's addresses; `veth.rs` is a namespace with a TAP device and a virtual Ethernet link for clients
 //! whose frames are made (`redirect.rs` leads from one to the other); `cpu_quota.rs` gives a process so much processor time; `counters.rs` what the kernel counts of a namespace, and
 //! `inet_diag.rs` which sockets there are. `packets.rs` is Ethernet frames of an interface without sockets of the kernel:
 //! `packets/sender.rs` sends them (`batch.rs` by `sendmmsg`, with the kernel's `stamps.rs`, `xdp.rs` by AF_XDP, `tap.rs` into a
@@ -62,9 +63,13 @@ pub mod addresses;
 pub mod ahead;
 pub mod awake;
 pub mod clock;
+mod connection;
 pub mod counters;
 pub mod cpu_quota;
+mod datagram;
 pub mod disk;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 pub mod inet_diag;
 pub mod interfaces;
 pub mod limits;
@@ -77,18 +82,25 @@ pub mod output;
 pub mod pace;
 pub mod packets;
 pub mod pin;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/poll.rs")]
 pub mod poll;
 pub mod ports;
 pub mod process;
 pub mod processes;
 pub mod programs;
+mod ready;
 mod redirect;
 pub mod refusal;
 pub mod rights;
 pub mod settings;
 pub mod signals;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/system.rs")]
+mod system;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/tcp.rs")]
 pub mod tcp;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/tun.rs")]
 pub mod tun;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/udp.rs")]
 pub mod udp;
 pub mod usage;
 pub mod veth;

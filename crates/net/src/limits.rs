@@ -6,6 +6,8 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::system;
+
 /// Raises the limit of open files as far as this process may, and returns it.
 ///
 /// # Errors
@@ -41,9 +43,7 @@ pub fn nofile() -> (Option<u64>, Option<u64>) {
 /// When the kernel has no `close_range` (before Linux 5.9).
 pub fn own_descriptors() -> io::Result<()> {
     const FIRST: u32 = 3;
-    // SAFETY: the call takes numbers only. It closes the descriptors of others in this thread's copy of the table, not in theirs.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, FIRST, u32::MAX, libc::CLOSE_RANGE_UNSHARE) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    system::own_descriptors(FIRST)
 }
 
 /// A kernel setting by its dotted name, as `sysctl -n` prints it.

@@ -1,9 +1,6 @@
 //! Facts about the machine from `/proc` and `/sys`.
 
-use std::ffi::c_int;
-use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsRawFd;
+use std::fs;
 
 use serde::{Deserialize, Serialize};
 
@@ -89,31 +86,6 @@ pub fn cpu_times() -> CpuTimes {
     CpuTimes { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or(0), busy: ticks.iter().take(3).sum() }
 }
 
-/// The kernel's `struct ifreq`, as far as TUNSETIFF reads it: name and flags, in 40 octets.
-#[repr(C)]
-struct InterfaceRequest {
-    name: [u8; libc::IFNAMSIZ],
-    flags: u16,
-    rest: [u8; 22],
-}
-
-/// Creates a TUN device in the current network namespace, gives it up again, and returns the name that it had.
-///
-/// # Errors
-/// Without `/dev/net/tun`, without the module, or without CAP_NET_ADMIN in the namespace.
-pub fn tun_probe() -> io::Result<String> {
-    let file = File::options().read(true).write(true).open("/dev/net/tun")?;
-    let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as u16;
-    let mut request = InterfaceRequest { name: [0; libc::IFNAMSIZ], flags, rest: [0; 22] };
-    // SAFETY: the request has the size of `struct ifreq` and lives through the call, which reads and writes only it.
-    let status: c_int = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
-    if status < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let name = request.name.iter().take_while(|&&octet| octet != 0).map(|&octet| char::from(octet));
-    Ok(name.collect())
-}
-
 fn read(path: &str) -> String {
     fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
 }
@@ -137,11 +109,6 @@ mod tests {
     fn this_machine_has_a_kernel_and_memory() {
         let facts = facts();
         assert!(!facts.kernel.is_empty() && facts.cores > 0 && facts.memory_bytes > 0, "{facts:?}");
-    }
-
-    #[test]
-    fn a_tun_request_is_as_large_as_the_kernels() {
-        assert_eq!(std::mem::size_of::<InterfaceRequest>(), std::mem::size_of::<libc::ifreq>());
     }
 
     #[test]

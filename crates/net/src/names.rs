@@ -17,8 +17,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, fchmod, open};
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount};
-use rustix::thread::UnshareFlags;
+
+use crate::system::{self, Kind, bind_mount};
 
 /// Where the kernel lists the sockets of the network namespace that the calling thread is in.
 const SOCKETS: &str = "/proc/thread-self/net/unix";
@@ -141,18 +141,15 @@ impl OwnNames {
     /// Without CAP_SYS_ADMIN in the user namespace, or where a security policy refuses mounts.
     pub fn enter(&self) -> Result<(), NamesError> {
         let failed = |what| move |error: rustix::io::Errno| NamesError { what, source: error.into() };
-        // SAFETY: the flag is none that unshares file descriptors. It unshares what the thread has as root and working directory
-        // from other threads, where they stay the same.
-        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(failed("creating a mount namespace"))?;
-        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        mount_change(c"/", private).map_err(failed("making mounts private"))?;
+        system::leave(&[Kind::Mount]).map_err(failed("creating a mount namespace"))?;
+        system::make_mounts_private().map_err(failed("making mounts private"))?;
         for folder in &self.folders {
             self.in_memory(folder).map_err(failed("hiding the folder of a name service"))?;
         }
         self.in_memory(&self.stage).map_err(failed("mounting a temporary folder"))?;
         self.cover().map_err(failed("replacing /etc/resolv.conf and /etc/hosts"))?;
         self.hide_sockets().map_err(failed("hiding a socket"))?;
-        unmount(&*self.stage, UnmountFlags::DETACH).map_err(failed("unmounting a temporary folder"))
+        system::unmount(&self.stage).map_err(failed("unmounting a temporary folder"))
     }
 
     /// Whether [`enter`](Self::enter) works here, tried on a thread that ends.
@@ -172,8 +169,7 @@ impl OwnNames {
     }
 
     fn in_memory(&self, folder: &CString) -> rustix::io::Result<()> {
-        let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        mount(&*self.mark, &**folder, c"tmpfs", flags, ROOM)
+        system::mount_memory(&self.mark, folder, ROOM)
     }
 
     fn cover(&self) -> rustix::io::Result<()> {
@@ -182,7 +178,7 @@ impl OwnNames {
                 write(&file.target, &file.content)?;
             } else {
                 write(&file.staged, &file.content)?;
-                mount_bind(&*file.staged, &*file.target)?;
+                bind_mount(&*file.staged, &*file.target)?;
             }
         }
         Ok(())
@@ -190,7 +186,7 @@ impl OwnNames {
 
     fn hide_sockets(&self) -> rustix::io::Result<()> {
         write(&self.empty, &[])?;
-        self.sockets.iter().try_for_each(|socket| match mount_bind(&*self.empty, &**socket) {
+        self.sockets.iter().try_for_each(|socket| match bind_mount(&*self.empty, &**socket) {
             // It went in the meantime, or is in a folder that is not this user's to look into.
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS) => Ok(()),
             other => other,

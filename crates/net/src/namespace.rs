@@ -10,10 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
-
 use crate::netlink::{LOOPBACK, Netlink};
-use crate::rights::{NetError, unshare};
+use crate::rights::NetError;
+use crate::system::{self, Kind};
 
 /// The network namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
@@ -31,7 +30,7 @@ impl Namespace {
     /// Without the right to; see [`crate::rights::ensure_rights`].
     pub fn create() -> Result<Self, NetError> {
         let made = thread::spawn(|| {
-            unshare(UnshareFlags::NEWNET)?;
+            system::leave(&[Kind::Network])?;
             Self::open(Path::new(OWN))
         });
         made.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(NetError::Namespace)
@@ -50,7 +49,7 @@ impl Namespace {
     /// # Errors
     /// Without CAP_SYS_ADMIN in the user namespace that owns it.
     pub fn enter(&self) -> io::Result<()> {
-        Ok(move_into_link_name_space(self.fd.as_fd(), Some(LinkNameSpaceType::Network))?)
+        Ok(system::enter(self.fd.as_fd(), Kind::Network)?)
     }
 
     /// Runs `work` on a thread in the namespace and returns what it returned. Sockets and devices that it opens stay there.

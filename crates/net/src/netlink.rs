@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
 
+use crate::system::{NetlinkOf, name_to_index, netlink_socket};
+
 /// Index of the loopback interface, the first of every namespace.
 pub const LOOPBACK: u32 = 1;
 
@@ -106,12 +108,12 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one (protocol 0 is NETLINK_ROUTE).
+    /// Opens one.
     ///
     /// # Errors
     /// When the kernel has no route netlink or the process no descriptors.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: socket(AddressFamily::NETLINK, SocketType::RAW, None)? })
+        Ok(Self { socket: netlink_socket(NetlinkOf::Routes)? })
     }
 
     /// Brings the loopback interface up.
@@ -156,7 +158,7 @@ impl Netlink {
     /// There is no interface of that name.
     pub fn index(&self, name: &str) -> io::Result<u32> {
         let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-        Ok(rustix::net::netdevice::name_to_index(&any, name)?)
+        Ok(name_to_index(&any, name)?)
     }
 
     /// Brings an interface up with this MTU and transmit queue length.

@@ -6,12 +6,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
 
-use rustix::thread::UnshareFlags;
-
 use crate::interfaces;
 use crate::netlink::Netlink;
-use crate::rights::{NetError, enter_user_namespace, unshare};
+use crate::rights::{NetError, enter_user_namespace};
 use crate::settings::{Shortfall, apply_settings, has_ipv6};
+use crate::system::{self, Kind};
 use crate::udp::{Datagram, ReceiveBatch, SendBatch, UdpOptions, UdpSocket};
 use crate::veth;
 
@@ -122,10 +121,10 @@ pub fn has_any_ip() -> bool {
 
 /// Leaves the network namespace; enters a new user namespace if that right is missing. Returns whether it was.
 fn separate() -> Result<bool, NetError> {
-    if unshare(UnshareFlags::NEWNET).is_ok() {
+    if system::leave(&[Kind::Network]).is_ok() {
         return Ok(false);
     }
-    enter_user_namespace(UnshareFlags::NEWNET)?;
+    enter_user_namespace(&[Kind::User, Kind::Network])?;
     Ok(true)
 }
 

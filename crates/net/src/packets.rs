@@ -42,31 +42,16 @@
 //! # }
 //! ```
 
-mod batch;
-mod buffers;
-mod filter;
+mod frame;
 mod interface;
-mod memory;
-mod offloads;
-mod queues;
-mod ring;
-mod rings;
-mod sender;
-mod socket;
-mod stamps;
-mod tap;
-#[cfg(test)]
-mod tests;
-mod xdp;
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere/packets.rs")]
+mod sockets;
 
 use std::io;
 
-pub use filter::Filter;
+pub use frame::{BATCH, Checksum, Frame, Offloads, SenderKind};
 pub use interface::Interface;
-pub use offloads::{Offloads, offloads, switch_off_offloads};
-pub use ring::{Checksum, Frame, FrameRing};
-pub use rings::FrameRings;
-pub use sender::{BATCH, FrameSender, SenderKind};
+pub use sockets::{Filter, FrameRing, FrameRings, FrameSender, offloads, switch_off_offloads};
 
 /// Octets of an Ethernet header with one 802.1Q tag: what a frame is longer than the MTU.
 pub const ETHERNET: usize = 18;

@@ -6,17 +6,15 @@
 //! starves the kernel's own work on its core.
 
 use std::io;
-use std::num::NonZeroU64;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use crate::system::{self, Cores};
 
 /// The cores that the calling thread may run on.
 ///
 /// # Errors
 /// What the kernel said.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
+    Ok(Cores::own()?)
 }
 
 /// Binds the calling thread to one core.
@@ -24,12 +22,8 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
 /// # Errors
 /// When there is no such core, or it is not allowed.
 pub fn pin_to(core: usize) -> io::Result<()> {
-    if core >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut set = CpuSet::new();
-    set.set(core);
-    Ok(sched_setaffinity(None, &set)?)
+    let core = Cores::of(&[core]).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(core.keep_to()?)
 }
 
 /// Sets the timer slack of the calling thread, in nanoseconds (default 50,000).
@@ -37,7 +31,7 @@ pub fn pin_to(core: usize) -> io::Result<()> {
 /// # Errors
 /// What the kernel said.
 pub fn set_timer_slack(ns: u64) -> io::Result<()> {
-    Ok(set_current_timer_slack(NonZeroU64::new(ns))?)
+    Ok(system::set_timer_slack(ns)?)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::Timespec;
 
+pub use crate::ready::{Interest, Ready};
+
 /// Events taken from the kernel by one wait.
 pub const EVENTS: usize = 256;
 
@@ -19,32 +21,6 @@ pub struct Poll {
 // SAFETY: the events hold numbers of the caller's. That the kernel's union could hold a pointer instead is all that speaks
 // against moving them.
 unsafe impl Send for Poll {}
-
-/// Events to wait for, in addition to errors and hang-ups, which are always reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Until it can be read.
-    Read,
-    /// Until it can be written.
-    Write,
-    /// Until it can be read or written.
-    Both,
-}
-
-/// A socket that can be read (or written, where that is waited for), or has an error to be fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
-    /// The number given to [`Poll::add`].
-    pub token: u64,
-    /// There is an error to be fetched.
-    pub error: bool,
-    /// It can be read, or the peer has ended its side.
-    pub readable: bool,
-    /// It can be written.
-    pub writable: bool,
-    /// The peer has closed its side, or both sides are closed: reported for edge-triggered sockets only.
-    pub hung_up: bool,
-}
 
 impl Poll {
     /// An empty set.

@@ -4,15 +4,18 @@ use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::ops::Range;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::{ptr, slice};
 
 use ldplayer_core::text::userinfo;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, getppid, waitid};
 
-use crate::signals;
+use crate::{signals, system};
+
+pub use crate::system::ProcessHandle;
 
 /// A tree deeper or wider than this is not followed further: more than any server has.
 const MOST: usize = 4_096;
@@ -46,12 +49,20 @@ fn arguments() -> Option<Range<usize>> {
 pub fn end_with_parent(command: &mut Command) {
     let parent = getpid();
     let ask = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
+        system::end_with_parent()?;
         // The parent may have ended before the kernel was asked.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     };
     // SAFETY: between fork and exec, the closure makes two system calls and neither allocates nor takes a lock.
     unsafe { command.pre_exec(ask) };
+}
+
+/// Claims a name on this machine (the network namespace) for as long as the value lives, and no longer than this process: an abstract socket (unix(7)).
+///
+/// # Errors
+/// When another process has claimed it.
+pub fn claim(name: &[u8]) -> io::Result<UnixListener> {
+    UnixListener::bind_addr(&system::abstract_address(name)?)
 }
 
 /// Runs a command in the place of this process, as far as that can be while this one waits: what somebody sends to it reaches the

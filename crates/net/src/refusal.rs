@@ -26,14 +26,11 @@ impl Refusal {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINPROGRESS | libc::EINTR) => Self::NotNow,
             Some(libc::ECONNREFUSED | libc::ECONNRESET) => Self::Refused,
-            Some(
-                libc::ENETUNREACH
-                | libc::EHOSTUNREACH
-                | libc::ENETDOWN
-                | libc::EHOSTDOWN
-                | libc::ENONET
-                | libc::ETIMEDOUT,
-            ) => Self::Unreachable,
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN | libc::ETIMEDOUT) => {
+                Self::Unreachable
+            }
+            #[cfg(target_os = "linux")]
+            Some(libc::ENONET) => Self::Unreachable,
             Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EMFILE | libc::ENFILE) => Self::NoSource,
             Some(libc::EMSGSIZE) => Self::TooLong,
             _ => Self::Other,

@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::{getgid, getuid};
-use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilities, move_into_link_name_space};
 
 use crate::netlink::Netlink;
+use crate::system::{self, Kind};
 
 /// How long a thread may take to end.
 const ENDING: Duration = Duration::from_secs(1);
@@ -49,11 +49,10 @@ pub enum NetError {
 /// # Errors
 /// What the system refused, with the way to allow it.
 pub fn ensure_rights() -> Result<bool, NetError> {
-    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
-    if capabilities(None).is_ok_and(|own| own.effective.contains(needed)) {
+    if system::may_make_networks() {
         return Ok(false);
     }
-    enter_user_namespace(UnshareFlags::empty())?;
+    enter_user_namespace(&[Kind::User])?;
     Ok(true)
 }
 
@@ -67,7 +66,7 @@ pub fn enter_user_of(pid: u32) -> io::Result<bool> {
     if theirs.metadata()?.ino() == File::open("/proc/self/ns/user")?.metadata()?.ino() {
         return Ok(false);
     }
-    once_alone(|| Ok(move_into_link_name_space(theirs.as_fd(), Some(LinkNameSpaceType::User))?))?;
+    once_alone(|| Ok(system::enter(theirs.as_fd(), Kind::User)?))?;
     Ok(true)
 }
 
@@ -77,15 +76,15 @@ pub fn enter_user_of(pid: u32) -> io::Result<bool> {
 /// # Errors
 /// What the system refused.
 pub fn try_user_namespace() -> Result<(), NetError> {
-    enter_user_namespace(UnshareFlags::NEWNET)?;
+    enter_user_namespace(&[Kind::User, Kind::Network])?;
     let up = Netlink::open().and_then(|netlink| netlink.loopback_up());
     up.map_err(|source| NetError::Routing { what: "loopback", source })
 }
 
-/// A user namespace with `more` namespaces, in which this user is root.
-pub(crate) fn enter_user_namespace(more: UnshareFlags) -> Result<(), NetError> {
+/// New namespaces, that of users among them, in which this user is root.
+pub(crate) fn enter_user_namespace(kinds: &[Kind]) -> Result<(), NetError> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
-    once_alone(|| unshare(UnshareFlags::NEWUSER | more)).map_err(NetError::Namespace)?;
+    once_alone(|| Ok(system::leave(kinds)?)).map_err(NetError::Namespace)?;
     for (file, content) in
         [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {uid} 1")), ("gid_map", format!("0 {gid} 1"))]
     {
@@ -106,12 +105,6 @@ fn once_alone(mut ask: impl FnMut() -> io::Result<()>) -> io::Result<()> {
             result => return result,
         }
     }
-}
-
-/// Leaves the namespaces of these kinds for new ones.
-pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: none of the flags used here unshares file descriptors or the file system, which other code relies on being shared.
-    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
 /// The number of the user that this process acts for.
@@ -137,7 +130,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (done, wait) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || wait.recv());
-            let error = once_alone(|| unshare(UnshareFlags::NEWUSER)).unwrap_err();
+            let error = once_alone(|| Ok(system::leave(&[Kind::User])?)).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
             drop(done);
         });

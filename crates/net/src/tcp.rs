@@ -2,12 +2,13 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+pub use crate::connection::{ConnectOptions, TcpCounts};
 use crate::udp::set_int;
 
 /// Room for the one control message of a read, the stamp.
@@ -33,17 +34,6 @@ pub fn listen(bind: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     socket.bind(&bind.into())?;
     socket.listen(backlog)?;
     Ok(socket.into())
-}
-
-/// How a client's connection is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectOptions {
-    /// The address to open it from, which no interface needs to have; `None` leaves the choice to the kernel.
-    pub source: Option<IpAddr>,
-    /// Let small segments wait for the acknowledgement of earlier ones.
-    pub nagle: bool,
-    /// Send what is written first with the first segment, where the server has given a cookie (RFC 7413).
-    pub fast_open: bool,
 }
 
 /// Begins to open a non-blocking connection whose reads tell the kernel's receive stamp. It becomes writable when it is up;
@@ -110,15 +100,6 @@ pub fn acknowledge(stream: &TcpStream) -> io::Result<()> {
     if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What the kernel has counted of a connection (tcp(7), `TCP_INFO`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpCounts {
-    /// Segments with data that arrived. Several that the device or the kernel joined on their way up are counted one by one.
-    pub data_segments_in: u32,
-    /// Segments that were sent again, the first one (SYN) included.
-    pub retransmits: u32,
-}
-
 /// Octets of `struct tcp_info` up to what is read of it, and where that is: `tcpi_total_retrans` and `tcpi_data_segs_in`, which
 /// kernels have told since 4.6.
 const TCP_INFO: usize = 160;
@@ -177,6 +158,7 @@ mod tests {
     use super::*;
     use crate::poll::Poll;
     use std::io::{Read, Write};
+    use std::net::IpAddr;
 
     #[test]
     fn listeners_share_an_address_and_tell_the_one_asked() {

@@ -78,6 +78,17 @@ impl Tun {
         Err(TunError::Create { name: name.to_owned(), source: io::Error::last_os_error() })
     }
 
+    /// Makes a device in the network namespace of the calling thread, gives it up again, and returns the name that the kernel chose.
+    ///
+    /// # Errors
+    /// As [`Tun::open`].
+    pub fn probe() -> Result<String, TunError> {
+        let file = open_driver()?;
+        let failed = |source| TunError::Create { name: "of a probe".to_owned(), source };
+        let name = set_interface(&file, "", ONE_QUEUE).map_err(failed)?;
+        Ok(name.iter().take_while(|&&octet| octet != 0).map(|&octet| char::from(octet as u8)).collect())
+    }
+
     /// Takes the queue of a TAP device, which has one, in the network namespace of the calling thread.
     ///
     /// # Errors
@@ -91,8 +102,7 @@ impl Tun {
         if name.is_empty() || name.len() > NAME || name.bytes().any(is_bad) {
             return Err(TunError::Name(name.to_owned()));
         }
-        let open = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::open(DEVICE, open, Mode::empty()).map_err(|error| TunError::Open(error.into()))?;
+        let file = open_driver()?;
         set_interface(&file, name, flags).map_err(|source| TunError::Create { name: name.to_owned(), source })?;
         Ok(Self { file })
     }
@@ -133,8 +143,13 @@ impl AsFd for Tun {
     }
 }
 
-/// Binds an open `/dev/net/tun` to a device. The name is short enough and has no NUL.
-fn set_interface(file: &OwnedFd, name: &str, flags: libc::c_int) -> io::Result<()> {
+fn open_driver() -> Result<OwnedFd, TunError> {
+    let open = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(DEVICE, open, Mode::empty()).map_err(|error| TunError::Open(error.into()))
+}
+
+/// Binds an open `/dev/net/tun` to a device, and returns its name. The name is short enough and has no NUL; if it is empty, the kernel chooses one.
+fn set_interface(file: &OwnedFd, name: &str, flags: libc::c_int) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
     let mut ifr_name = [0; libc::IFNAMSIZ];
     for (to, from) in ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
@@ -144,7 +159,7 @@ fn set_interface(file: &OwnedFd, name: &str, flags: libc::c_int) -> io::Result<(
     let mut request = libc::ifreq { ifr_name, ifr_ifru };
     // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, which `request` is and which lives through the call.
     let status = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if status == 0 { Ok(request.ifr_name) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

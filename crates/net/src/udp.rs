@@ -10,8 +10,8 @@ use std::ptr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Datagrams moved by one system call at most.
-pub const BATCH: usize = 64;
+pub use crate::datagram::{BATCH, Datagram, Received, SendStamp, UdpOptions};
+
 /// Buffer of one received datagram: the largest that UDP carries.
 const DATAGRAM: usize = 65_535;
 /// Distance of two receive buffers. Not a power of two, so that their first lines do not share a cache set.
@@ -20,19 +20,6 @@ const STRIDE: usize = DATAGRAM + 1 + 128;
 const CONTROL: usize = 256;
 /// Datagrams up to this length are copied together: the kernel takes one part faster than two.
 const SHORT: usize = 254;
-
-/// What a socket is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct UdpOptions {
-    /// Local address; unspecified with port 0 lets the kernel choose.
-    pub bind: SocketAddr,
-    /// Octets of the kernel's receive and send buffers; beyond the system's limit only with the right to.
-    pub buffer: usize,
-    /// Allows a local address that no interface has (IP_FREEBIND).
-    pub freebind: bool,
-    /// Tells the local address of each received datagram; needless where only one is possible.
-    pub packet_info: bool,
-}
 
 /// A non-blocking UDP socket with packet info, error queue and receive stamps switched on.
 #[derive(Debug)]
@@ -242,19 +229,6 @@ pub(crate) fn set_int(socket: &Socket, level: i32, name: i32, value: i32) -> io:
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// One datagram to be sent: two parts, so that a shared message can have an ID of its own without a copy.
-#[derive(Clone, Copy, Debug)]
-pub struct Datagram<'a> {
-    /// The first octets (the message ID).
-    pub head: [u8; 2],
-    /// The rest of the message.
-    pub tail: &'a [u8],
-    /// The address to send from; `None` leaves the choice to the kernel.
-    pub source: Option<IpAddr>,
-    /// The peer; `None` on a connected socket.
-    pub peer: Option<SocketAddr>,
-}
-
 /// The arrays of one `sendmmsg`, allocated once.
 pub struct SendBatch {
     slots: Box<[SendSlot; BATCH]>,
@@ -438,30 +412,6 @@ struct ReceiveSlot {
     part: libc::iovec,
     peer: libc::sockaddr_storage,
     control: Control,
-}
-
-/// When a datagram was handed to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SendStamp {
-    /// The number of the datagram among those sent by the socket, from 0; wraps around after 2^32.
-    pub number: u32,
-    /// Nanoseconds of CLOCK_REALTIME.
-    pub ns: i64,
-}
-
-/// One received datagram, or one entry of the error queue.
-#[derive(Clone, Copy, Debug)]
-pub struct Received<'a> {
-    /// The payload; from the error queue: that of the datagram that failed.
-    pub octets: &'a [u8],
-    /// Who sent it; from the error queue: whom it was sent to.
-    pub peer: Option<SocketAddr>,
-    /// The local address it was sent to.
-    pub local: Option<IpAddr>,
-    /// When the kernel received it, in nanoseconds of CLOCK_REALTIME.
-    pub stamp_ns: Option<i64>,
-    /// From the error queue: when the kernel sent a datagram, by its number; see [`UdpSocket::stamp_sends`].
-    pub sent: Option<SendStamp>,
 }
 
 impl Default for ReceiveBatch {

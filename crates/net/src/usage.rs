@@ -121,7 +121,7 @@ pub fn core_wait(pid: u32, thread: u32) -> Option<CoreWait> {
 
 /// The number of the calling thread.
 pub fn own_thread() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+    crate::system::own_thread()
 }
 
 /// What a process moved from and to storage so far; `None` without the right to trace it, too.

@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 use ldplayer_net::cpu_quota::CpuLimit;
 use ldplayer_net::veth::Reach;
 use ldplayer_net::{clock, process, programs};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tempfile::TempDir;
 
 use super::error::Awaited;
@@ -286,9 +284,9 @@ fn has_mark(pid: Pid, mark: &str) -> bool {
 
 /// Signals by a descriptor and checks again after opening it: the PID may have been reused in between.
 fn kill_marked(pid: Pid, mark: &str) {
-    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let Ok(process) = process::ProcessHandle::open(pid) else { return };
     if has_mark(pid, mark) {
-        let _ = pidfd_send_signal(process, Signal::KILL);
+        let _ = process.signal(Signal::KILL);
     }
 }
 

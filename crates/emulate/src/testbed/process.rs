@@ -1,11 +1,12 @@
 //! Identifies processes beyond reuse of their PID, and ends them.
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use ldplayer_net::process::ProcessHandle;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, Signal};
 use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,7 @@ impl Identity {
     /// A handle that stays valid if the PID is reused; `None` if the process is gone.
     pub fn open(&self) -> Option<Ending> {
         let pid = Pid::from_raw(i32::try_from(self.pid).ok()?)?;
-        let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let handle = ProcessHandle::open(pid).ok()?;
         // Checked after opening: from here on the handle refers to this process only.
         let (start, has_exited) = stat(self.pid)?;
         (start == self.start).then_some(Ending { handle, pid: self.pid, has_exited })
@@ -61,7 +62,7 @@ impl Identity {
 /// A process to be ended.
 #[derive(Debug)]
 pub struct Ending {
-    handle: OwnedFd,
+    handle: ProcessHandle,
     pid: u32,
     /// Whether its first thread was gone when it was opened: the others may be ending.
     has_exited: bool,
@@ -86,7 +87,7 @@ impl Ending {
     fn signal(&self, signal: Signal) {
         if !self.has_exited {
             // It may have ended in the meantime.
-            let _ = pidfd_send_signal(&self.handle, signal);
+            let _ = self.handle.signal(signal);
         }
     }
 

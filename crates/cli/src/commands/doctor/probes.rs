@@ -7,7 +7,8 @@ use ldplayer_net::names::Names;
 use ldplayer_net::netns::{Testbed, has_any_ip};
 use ldplayer_net::packets::SenderKind;
 use ldplayer_net::settings::has_ipv6;
-use ldplayer_net::{limits, machine, rights};
+use ldplayer_net::tun::Tun;
+use ldplayer_net::{limits, rights};
 
 use super::finding::Finding;
 use super::frames;
@@ -68,7 +69,7 @@ fn tun_here() -> Result<String, Failure> {
         Ok(()) => "a user namespace",
         Err(_) => Testbed::enter().map(|_| "a namespace of root's").map_err(Failure::environment)?,
     };
-    let name = machine::tun_probe().context("no TUN device").map_err(Failure::environment)?;
+    let name = Tun::probe().context("no TUN device").map_err(Failure::environment)?;
     Ok(format!("made {name} in {place}"))
 }
 

@@ -3,21 +3,8 @@
 use std::io;
 use std::ptr;
 
-use super::PacketError;
-use super::interface::Request;
-
-/// Which offloads are on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offloads {
-    /// TCP segments are cut by the device (TSO).
-    pub tso: bool,
-    /// Segments and datagrams are cut as late as possible (GSO).
-    pub gso: bool,
-    /// Segments that arrive are joined (GRO).
-    pub gro: bool,
-    /// The device computes the checksums of sent packets.
-    pub tx_checksum: bool,
-}
+use super::request::Request;
+use super::{Offloads, PacketError};
 
 /// `struct ethtool_value`.
 #[repr(C)]

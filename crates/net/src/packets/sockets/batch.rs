@@ -6,9 +6,9 @@ use std::os::fd::AsRawFd;
 use socket2::Socket;
 
 use super::buffers::Buffers;
-use super::sender::{BATCH, is_full};
+use super::sender::is_full;
 use super::stamps::Stamps;
-use super::{Interface, PacketError, socket};
+use super::{BATCH, Interface, PacketError, socket};
 use crate::udp::{force_buffer, set_int, zeroed_box};
 
 /// Octets that the socket may have in flight.

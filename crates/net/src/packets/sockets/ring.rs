@@ -15,7 +15,7 @@ use socket2::Socket;
 
 use super::memory::Memory;
 use super::socket::{self, get_option, set_option};
-use super::{ETHERNET, Filter, Interface, PacketError};
+use super::{Checksum, ETHERNET, Filter, Frame, Interface, PacketError};
 use crate::udp::{force_buffer, set_int};
 
 /// Octets of a block, which the kernel allocates as one: whole pages, and more than a slot.
@@ -52,36 +52,6 @@ pub struct FrameRing {
     /// A frame that was too long for its slot.
     long: Box<[u8]>,
     dropped: u64,
-}
-
-/// One frame.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
-    /// Its octets from the Ethernet header on, without the VLAN tag that is in [`Self::vlan`].
-    pub octets: &'a [u8],
-    /// How many it has: more than `octets` where the kernel had no room for all of them.
-    pub length: usize,
-    /// When it arrived, in nanoseconds since 1970 (CLOCK_REALTIME): the kernel's stamp as the frame got in. Where there is none (the
-    /// first frames after the ring was opened, and TCP that a kernel on this machine sent by a veth pair) it is that of the ring, into
-    /// which the same soft interrupt puts the frame when its turn comes in the backlog.
-    pub stamp_ns: i64,
-    /// Priority, drop eligibility and number of its outermost VLAN (802.1Q §9.6), if it has one.
-    pub vlan: Option<u16>,
-    /// What the kernel knows of its transport checksum.
-    pub checksum: Checksum,
-    /// Whether this host sent it. A ring of what arrives leaves such frames out, but on kernels that cannot (PACKET_IGNORE_OUTGOING).
-    pub is_outgoing: bool,
-}
-
-/// What the kernel knows of the transport checksum of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksum {
-    /// It was not computed, as the frame has been on no wire: the octets are right, what is in the field is not.
-    NotReady,
-    /// It is right.
-    Valid,
-    /// Nobody has looked.
-    Unknown,
 }
 
 /// Which frames of an interface get into a ring.

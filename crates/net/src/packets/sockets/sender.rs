@@ -6,25 +6,12 @@ use std::sync::Arc;
 use super::batch::BatchSender;
 use super::tap::TapSender;
 use super::xdp::XdpSender;
-use super::{Interface, PacketError};
+use super::{Interface, PacketError, SenderKind};
 use crate::refusal::Refusal;
 use crate::tun::Tun;
 
-/// Frames in one batch at most.
-pub const BATCH: usize = 64;
-
 /// Octets of an Ethernet header without a tag.
 const HEADER: usize = 14;
-
-/// Socket type used to send frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SenderKind {
-    /// AF_PACKET: `sendmmsg`, past the queueing discipline. Any number of workers.
-    Packet,
-    /// AF_XDP in copy mode: faster. Each sender takes a transmit queue of the interface for its own, the first that is free; a veth pair
-    /// has one unless it was made with more (`ip link add … numtxqueues 4`).
-    Xdp,
-}
 
 /// Frames on their way out of an interface, in batches; all memory is allocated once.
 ///

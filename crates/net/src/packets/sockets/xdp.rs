@@ -11,9 +11,9 @@ use socket2::{Domain, Socket, Type};
 
 use super::memory::Memory;
 use super::queues::transmit_queues;
-use super::sender::{BATCH, is_full};
+use super::sender::is_full;
 use super::socket::{get_option, set_option, socket_address};
-use super::{ETHERNET, Interface, PacketError};
+use super::{BATCH, ETHERNET, Interface, PacketError};
 
 /// Buffers; those beyond a batch are being sent from by slow devices.
 const BUFFERS: u32 = 512;

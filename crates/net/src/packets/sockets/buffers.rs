@@ -1,7 +1,6 @@
 //! Buffers of frames on their way out, one a frame, allocated once and used in turn.
 
-use super::sender::BATCH;
-use super::{ETHERNET, Interface};
+use super::{BATCH, ETHERNET, Interface};
 
 /// How often a frame finds no room before it is given up: several milliseconds of a full queue.
 const REFUSALS: u32 = 10_000;

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use super::PacketError;
-use super::interface::Request;
+use super::request::Request;
 
 /// ETHTOOL_GCHANNELS of linux/ethtool.h.
 const GET_CHANNELS: u32 = 0x3c;

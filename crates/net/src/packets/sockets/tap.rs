@@ -10,9 +10,9 @@ use std::sync::Arc;
 use io_uring::squeue::Flags;
 use io_uring::{IoUring, opcode, types};
 
-use super::Interface;
 use super::buffers::Buffers;
-use super::sender::{BATCH, is_full};
+use super::sender::is_full;
+use super::{BATCH, Interface};
 use crate::tun::Tun;
 
 /// What became of a frame.
