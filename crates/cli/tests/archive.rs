@@ -242,3 +242,18 @@ fn files_behind_links_in_a_run_are_not_packed() {
     let line = refusal(path, &["archive", "run"]);
     assert!(line.contains("telemetry.parquet: is not a file, so it is not packed"), "{line}");
 }
+
+#[test]
+fn an_archive_of_damaged_rows_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    make(path, &[]);
+    let rows = files(&path.join("run/queries")).pop().unwrap();
+    let file = fs::OpenOptions::new().write(true).open(path.join("run/queries").join(&rows)).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 100).unwrap();
+    let output = ldplayer(path, &["archive", "run"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("damaged; the archive has it as it is"), "{said}");
+    text(path, &["archive", "--extract", "run.tar.zst", "-o", "again"]);
+    assert_eq!(files(&path.join("again/queries")), [rows]);
+}

@@ -32,6 +32,7 @@ pub use self::delayed::Delayed;
 use self::figures::Figures;
 use self::ordered::CONNECTIONS;
 use self::read::RowFiles;
+pub use self::read::damaged_rows;
 use self::sampled::Sampled;
 pub use self::slices::needed;
 use self::spread::Censored;

@@ -90,7 +90,7 @@ mod verdict;
 mod warning;
 pub mod words;
 
-pub use analysis::{Analysis, figures, needed};
+pub use analysis::{Analysis, damaged_rows, figures, needed};
 pub use clients::replace_clients;
 pub use config::{Environment, RunConfig, word};
 pub use error::ResultsError;

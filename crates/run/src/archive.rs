@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ldplayer_results::ResultsError;
+use ldplayer_results::{ResultsError, damaged_rows};
 use ldplayer_trace::TraceError;
 
 use crate::error::RunError;
@@ -111,6 +111,14 @@ pub fn pack(
     let staged = part_beside(to)?;
     stage::stage(run, staged.path(), contents, stop)?;
     pack::pack(staged.path(), &name_of(run)?, to, stop)
+}
+
+/// The row files of a run that are damaged: an archive has them as they are.
+///
+/// # Errors
+/// The files cannot be read.
+pub fn damaged(run: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
+    Ok(damaged_rows(run)?)
 }
 
 /// An error once an end was asked for.

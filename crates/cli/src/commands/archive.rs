@@ -80,6 +80,12 @@ fn pack_or_unpack(args: &Args, stop: &AtomicBool) -> Result<ExitCode, Failure> {
         key: args.anonymise.then(|| key(args.key.as_deref())).transpose()?,
         trace: args.trace.clone(),
     };
+    for file in archive::damaged(run)? {
+        tell!(
+            "ldplayer: {}: damaged; the archive has it as it is, and its rows are missing there, too",
+            file.display()
+        );
+    }
     let packed = archive::pack(run, &output, &contents, args.force, stop)?;
     say!(
         "archive: {} ({}, {} of {})",

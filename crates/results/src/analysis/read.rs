@@ -74,6 +74,16 @@ impl RowFiles {
     }
 }
 
+/// The row files of a run, and those of attempts, that were whole once and are damaged.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn damaged_rows(run: &Path) -> Result<Vec<PathBuf>, ResultsError> {
+    let dir = RunDir::new(run);
+    let (queries, attempts) = (RowFiles::open(&dir)?, RowFiles::open_attempts(&dir)?);
+    Ok([queries.unreadable, attempts.unreadable].concat())
+}
+
 impl RowFile {
     fn open(path: &Path) -> Result<Self, ResultsError> {
         let file = File::open(path).map_err(ResultsError::file(path))?;

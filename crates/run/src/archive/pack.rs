@@ -1,7 +1,7 @@
 //! One file out of a folder, and back: tar, compressed by zstd.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +9,9 @@ use ldplayer_net::output::{self, Pending};
 use tar::{Archive, Builder, EntryType, HeaderMode};
 
 use super::{ArchiveError, heed, part_beside};
+
+/// Octets that are unpacked at once.
+const BLOCK: usize = 1 << 18;
 
 /// What was packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +28,8 @@ pub struct Packed {
 pub fn pack(folder: &Path, name: &str, to: &Path, stop: &AtomicBool) -> Result<Packed, ArchiveError> {
     let failed = ArchiveError::file;
     let out = Pending::new(to).map_err(failed(to))?;
-    let encoder = zstd::Encoder::new(BufWriter::new(out), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(failed(to))?;
+    let mut encoder = zstd::Encoder::new(BufWriter::new(out), zstd::DEFAULT_COMPRESSION_LEVEL).map_err(failed(to))?;
+    encoder.include_checksum(true).map_err(failed(to))?;
     let mut builder = Builder::new(encoder);
     builder.mode(HeaderMode::Deterministic);
     let mut packed = Packed::default();
@@ -65,15 +69,20 @@ pub fn unpack(file: &Path, to: Option<&Path>, stop: &AtomicBool) -> Result<PathB
     let decoder = zstd::Decoder::new(BufReader::new(opened)).map_err(|error| failed(&error))?;
     let part = part_beside(to.unwrap_or(Path::new("run")))?;
     let mut name: Option<PathBuf> = None;
-    for entry in Archive::new(decoder).entries().map_err(|error| failed(&error))? {
+    let mut archive = Archive::new(decoder);
+    for entry in archive.entries().map_err(|error| failed(&error))? {
         heed(stop)?;
         let mut entry = entry.map_err(|error| failed(&error))?;
         let path = entry.path().map_err(|error| failed(&error))?.into_owned();
         let inside = inside(&path, name.get_or_insert_with(|| first(&path)))
             .filter(|_| matches!(entry.header().entry_type(), EntryType::Regular))
             .ok_or_else(|| failed(&format_args!("{} is not a file of the run", path.display())))?;
-        write(&part.path().join(inside), &mut entry).map_err(|error| failed(&error))?;
+        let path = part.path().join(inside);
+        let from = BufReader::with_capacity(BLOCK, &mut entry);
+        write(&path, from, |error| failed(&error), ArchiveError::file(to.unwrap_or(&path)))?;
     }
+    // The checksum stands at the end.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| failed(&error))?;
     if !part.path().join("run.json").is_file() {
         return Err(failed(&"it holds no run.json"));
     }
@@ -98,13 +107,29 @@ fn inside(path: &Path, name: &Path) -> Option<PathBuf> {
     (is_plain && inside.components().next().is_some()).then(|| inside.to_owned())
 }
 
-fn write(path: &Path, content: &mut impl io::Read) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+/// Writes a file. What the archive refuses is its damage, what the disk refuses is not.
+fn write(
+    path: &Path,
+    mut content: impl BufRead,
+    damaged: impl Fn(io::Error) -> ArchiveError,
+    refused: impl FnOnce(io::Error) -> ArchiveError,
+) -> Result<(), ArchiveError> {
+    let created = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| output::create(path));
+    let mut file = match created {
+        Ok(file) => file,
+        Err(error) => return Err(refused(error)),
+    };
+    loop {
+        let octets = content.fill_buf().map_err(&damaged)?;
+        if octets.is_empty() {
+            return Ok(());
+        }
+        let length = octets.len();
+        if let Err(error) = file.write_all(octets) {
+            return Err(refused(error));
+        }
+        content.consume(length);
     }
-    let mut file = BufWriter::new(output::create(path)?);
-    io::copy(content, &mut file)?;
-    file.flush()
 }
 
 #[cfg(test)]
@@ -151,6 +176,43 @@ mod tests {
         assert_eq!(unpack(&file, Some(&target), &GO).unwrap(), target);
         let error = unpack(&file, Some(&target), &GO).unwrap_err().to_string();
         assert!(error.ends_with("exists; choose another name with -o"), "{error}");
+    }
+
+    #[test]
+    fn an_archive_is_whole_or_said_to_be_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        fs::create_dir(&run).unwrap();
+        // What does not compress is kept as it is, so that only a checksum tells a bit of it from another one.
+        let mut state = 1_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        let noise: Vec<u8> = (0..200_000).map(|_| next()).collect();
+        fs::write(run.join("run.json"), &noise).unwrap();
+        let file = folder.path().join("a.tar.zst");
+        pack(&run, "run", &file, &GO).unwrap();
+        let mut octets = fs::read(&file).unwrap();
+        octets[150_000] ^= 1;
+        fs::write(&file, octets).unwrap();
+        let error = unpack(&file, Some(&folder.path().join("again")), &GO).unwrap_err().to_string();
+        assert!(error.contains("no archive of a run"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_the_disk_refuses_is_no_fault_of_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |content: &[u8]| {
+            let name = ArchiveError::file(Path::new("disk"));
+            let damaged = |source| ArchiveError::NotAnArchive { path: "archive".into(), what: format!("{source}") };
+            write(&folder.path().join("file/below"), content, damaged, name).unwrap_err().to_string()
+        };
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(refused(b"octets").starts_with("disk: "));
     }
 
     #[test]
