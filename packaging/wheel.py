@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a Python wheel of the binary and the package python/ldplayer: packaging/wheel.py STAGE SHARE OUT
+"""Makes a Python wheel of the binary and the package python/ldplayer: packaging/wheel.py STAGE SHARE OUT MACHINE
 
 STAGE holds the binary and the licenses, SHARE manual pages and completions, which are installed below the prefix of the environment. The
 binary is static, so that it runs with any C library. Times are those of SOURCE_DATE_EPOCH, so the same files give the same octets. Prints
@@ -9,7 +9,6 @@ the wheel's path.
 import base64
 import hashlib
 import os
-import platform
 import re
 import sys
 import time
@@ -51,7 +50,7 @@ def version():
     return re.search(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE).group(1)
 
 
-def contents(stage, share, base):
+def contents(stage, share, base, machine):
     """Each file of the wheel: its path there, its octets, and whether it is run."""
     yield f"{base}.data/scripts/ldplayer", (stage / "ldplayer").read_bytes(), True
     package = ROOT / "python" / "ldplayer"
@@ -64,13 +63,13 @@ def contents(stage, share, base):
         yield f"{base}.dist-info/licenses/{path.name}", path.read_bytes(), False
     listed = "\n".join(f"License-File: {path.name}" for path in licenses)
     yield f"{base}.dist-info/METADATA", METADATA.format(name=NAME, version=version(), licenses=listed).encode(), False
-    tags = "\n".join(f"Tag: {TAG.format(platform=each, machine=platform.machine())}" for each in PLATFORMS)
+    tags = "\n".join(f"Tag: {TAG.format(platform=each, machine=machine)}" for each in PLATFORMS)
     yield f"{base}.dist-info/WHEEL", WHEEL.format(version=version(), tags=tags).encode(), False
 
 
-def main(stage, share, out):
+def main(stage, share, out, machine):
     base = f"{NAME.replace('-', '_')}-{version()}"
-    platforms = ".".join(f"{each}_{platform.machine()}" for each in PLATFORMS)
+    platforms = ".".join(f"{each}_{machine}" for each in PLATFORMS)
     wheel = out / f"{base}-py3-none-{platforms}.whl"
     date = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), 315532800))[:6]  # zip begins in 1980
     record = f"{base}.dist-info/RECORD"
@@ -83,7 +82,7 @@ def main(stage, share, out):
             archive.writestr(entry, octets)
 
         lines = []
-        for path, octets, is_run in contents(stage, share, base):
+        for path, octets, is_run in contents(stage, share, base, machine):
             add(path, octets, is_run)
             digest = base64.urlsafe_b64encode(hashlib.sha256(octets).digest()).rstrip(b"=").decode()
             lines.append(f"{path},sha256={digest},{len(octets)}\n")
@@ -92,4 +91,4 @@ def main(stage, share, out):
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(*map(Path, sys.argv[1:4]), sys.argv[4])

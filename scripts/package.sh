@@ -10,10 +10,13 @@
 #   container    container image from packaging/Containerfile
 #   install      `cargo install --path`, into a scratch directory
 #   sbom         bill of materials (CycloneDX)
+#   homebrew     formula of the archives that are there; takes HOMEPAGE, the page that has the releases
+#   flake        nothing: evaluates flake.nix
 #   notes        release notes
 #
 # Without a step, all of them. What cannot be tried here is named at the end, and is no failure. PROFILE=dev takes
-# a binary that is not optimized, which builds somewhat faster.
+# a binary that is not optimized, which builds somewhat faster. MACHINE=aarch64 makes packages for another machine than
+# this one, and tries its binary by qemu.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -22,7 +25,7 @@ export CARGO_TARGET_DIR=$target_dir
 out=$target_dir/package
 stage=$out/binary
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
-machine=$(uname -m)
+machine=${MACHINE:-$(uname -m)}
 rust_target=$machine-unknown-linux-musl
 profile=${PROFILE:-dist}
 # The folder of cargo's profile `dev` has a name of its own; packing well is not worth the time for it either.
@@ -39,16 +42,32 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 untried=()
 
+# How programs of that machine run here, and the tools that read them.
+emulator=()
+binutils=
+if [ "$machine" != "$(uname -m)" ]; then emulator=("qemu-$machine-static") binutils=$machine-linux-gnu-; fi
+
 say() { echo "package: $*" >&2; }
 fail() { say "$*"; exit 1; }
 not_tried() { say "not tried: $*"; untried+=("$*"); }
 # Programs for trying what was made. Without them it is made all the same.
 may_have() { scripts/need.sh "$@" >&2; }
 archive() { tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --use-compress-program="xz -$level" -cf "$1" -C "$2" "$3"; }
+is_foreign() { [ ${#emulator[@]} != 0 ]; }
+# What another machine's package would be tried with is of this one.
+cannot_try() {
+    is_foreign || return 1
+    not_tried "$1 of another machine"
+}
+debian_name() { case $1 in x86_64) echo amd64 ;; aarch64) echo arm64 ;; *) echo "$1" ;; esac; }
 # Runs a program in another root, with a /proc of its own and the devices of this one.
 inside() {
     local place=$1 rights=()
     shift
+    if is_foreign; then
+        cp "$(command -v "${emulator[0]}")" "$place/emulator"
+        set -- /emulator "$@"
+    fi
     if [ "$(id -u)" != 0 ]; then rights=(--map-root-user); fi
     mkdir -p "$place/proc" "$place/dev"
     # The script between the quotes is for the inner shell.
@@ -59,14 +78,22 @@ inside() {
 # What every cargo of this script is told, so that none builds what another has built: no paths of this machine in the
 # binary, an ID by which debuggers find its line tables, and these not yet stripped.
 tell_cargo() {
-    local flags="-C link-arg=-Wl,--build-id=sha1 --remap-path-prefix=$root=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=registry"
+    local build_id=-Wl,--build-id=sha1 linker='' name=${rust_target//-/_}
+    if is_foreign; then
+        build_id=--build-id=sha1
+        linker="-C linker=rust-lld -C linker-flavor=ld.lld"
+        read -r "CC_$name" "AR_$name" <<<"$(scripts/zig.sh "$machine-linux-musl")"
+        export "CC_$name" "AR_$name"
+    fi
+    local flags="$linker -C link-arg=$build_id --remap-path-prefix=$root=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=registry"
     export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$rust_target")_RUSTFLAGS=$flags"
     export CARGO_PROFILE_DIST_STRIP=none
 }
 
 # The target's standard library comes from rustup, its C compiler from the distribution.
 need_target() {
-    scripts/need.sh cargo cc musl xz
+    scripts/need.sh cargo cc xz
+    if is_foreign; then scripts/need.sh qemu "binutils-$machine"; else scripts/need.sh musl; fi
     if [ -e "$(rustc --print sysroot)/lib/rustlib/$rust_target" ]; then return; fi
     say "adding the target $rust_target"
     rustup target add "$rust_target" >&2 || fail "no standard library for $rust_target; install it with: rustup target add $rust_target"
@@ -81,14 +108,14 @@ prepare() {
     cargo build --locked --profile "$profile" --target "$rust_target" --package ldplayer
     rm -rf "$stage"
     mkdir -p "$stage/man" "$stage/completions"
-    objcopy --only-keep-debug --compress-debug-sections "$built" "$stage/ldplayer.debug"
+    "${binutils}objcopy" --only-keep-debug --compress-debug-sections "$built" "$stage/ldplayer.debug"
     # The link names the file that lies beside it, so it is made there.
-    (cd "$stage" && objcopy --strip-all --add-gnu-debuglink=ldplayer.debug "$built" ldplayer)
+    (cd "$stage" && "${binutils}objcopy" --strip-all --add-gnu-debuglink=ldplayer.debug "$built" ldplayer)
     chmod -x "$stage/ldplayer.debug"
-    "$stage/ldplayer" man --out "$stage/man"
-    "$stage/ldplayer" completions bash >"$stage/completions/ldplayer.bash"
-    "$stage/ldplayer" completions zsh >"$stage/completions/_ldplayer"
-    "$stage/ldplayer" completions fish >"$stage/completions/ldplayer.fish"
+    "${emulator[@]}" "$stage/ldplayer" man --out "$stage/man"
+    "${emulator[@]}" "$stage/ldplayer" completions bash >"$stage/completions/ldplayer.bash"
+    "${emulator[@]}" "$stage/ldplayer" completions zsh >"$stage/completions/_ldplayer"
+    "${emulator[@]}" "$stage/ldplayer" completions fish >"$stage/completions/ldplayer.fish"
     packaging/third-party.py "$rust_target" >"$stage/THIRD-PARTY"
     cp LICENSE-MIT LICENSE-APACHE data/LICENSE.MPL-2.0 README.md CHANGELOG.md "$stage"
 }
@@ -112,8 +139,8 @@ is_static() {
 
 line_tables_are_found() {
     local address ids
-    address=$(nm "$stage/ldplayer.debug" | awk '$3 ~ /8ldplayer4main/ && !found { found = $1 } END { print found }')
-    addr2line --exe "$stage/ldplayer.debug" "0x$address" | grep -q 'main\.rs:[1-9]' || fail "the debug file does not name the lines of main"
+    address=$("${binutils}nm" "$stage/ldplayer.debug" | awk '$3 ~ /8ldplayer4main/ && !found { found = $1 } END { print found }')
+    "${binutils}addr2line" --exe "$stage/ldplayer.debug" "0x$address" | grep -q 'main\.rs:[1-9]' || fail "the debug file does not name the lines of main"
     ids=$(readelf --notes "$stage/ldplayer" "$stage/ldplayer.debug" | grep 'Build ID' | sort -u | wc -l)
     [ "$ids" = 1 ] || fail "binary and debug file do not have one build ID"
 }
@@ -125,9 +152,18 @@ runs_in_an_empty_root() {
     cp "$stage/ldplayer" "$place/ldplayer"
     echo "127.0.0.7 name.test" >"$place/etc/hosts"
     if ! inside "$place" /ldplayer --version >&2; then not_tried "the binary in an empty root: this user may not make one"; return; fi
+    if is_foreign; then reads_and_writes "$place"; return; fi
     inside "$place" /ldplayer demo --speed 10 --output demo >&2 || [ $? = 1 ] || fail "the demo fails in an empty root"
     [ -s "$place/demo/report.html" ] || fail "the demo leaves no report in an empty root"
     finds_names "$place"
+}
+
+# What takes no socket: qemu has not all options of theirs.
+reads_and_writes() {
+    inside "$1" /ldplayer generate syn-1 --queries 500 --output few.parquet >&2
+    inside "$1" /ldplayer convert few.parquet --output few.tsv >&2
+    [ "$(inside "$1" /ldplayer inspect few.tsv --json | grep -c '"transactions": 500')" = 1 ] || fail "a trace is not read as it was written"
+    not_tried "replays by the binary of another machine"
 }
 
 # Nobody answers there, and the run says whom it asked.
@@ -169,7 +205,7 @@ step_deb() {
     prepare
     if ! command -v dpkg-deb >/dev/null; then not_tried "the Debian package: it takes dpkg-deb, of the package dpkg"; return; fi
     local tree=$scratch/deb architecture package
-    architecture=$(dpkg --print-architecture)
+    architecture=$(debian_name "$machine")
     package=$out/ldplayer_${version}_$architecture.deb
     fill_deb "$tree"
     mkdir -p "$tree/DEBIAN"
@@ -180,7 +216,7 @@ step_deb() {
     rm -f "$out"/ldplayer_*.deb
     SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group -Zxz -z"$level" --build "$tree" "$package" >&2
     lint_deb "$package"
-    try_deb "$package"
+    cannot_try "the Debian package" || try_deb "$package"
 }
 
 fill_deb() {
@@ -225,11 +261,11 @@ step_rpm() {
     fill_rpm "$tree"
     sed -e "s|@VERSION@|$version|; s|@TREE@|$tree|" packaging/rpm/ldplayer.spec >"$scratch/ldplayer.spec"
     rm -f "$out"/ldplayer-*.rpm
-    SOURCE_DATE_EPOCH=$epoch rpmbuild --quiet -bb --define "_topdir $scratch/rpm" --define "_buildhost localhost" \
+    SOURCE_DATE_EPOCH=$epoch rpmbuild --quiet -bb --target "$machine" --define "_topdir $scratch/rpm" --define "_buildhost localhost" \
         --define "use_source_date_epoch_as_buildtime 1" --define "clamp_mtime_to_source_date_epoch 1" "$scratch/ldplayer.spec" >&2
     made=$(find "$scratch/rpm/RPMS" -name '*.rpm')
     cp "$made" "$out"
-    try_rpm "$out/$(basename "$made")"
+    cannot_try "the RPM package" || try_rpm "$out/$(basename "$made")"
 }
 
 fill_rpm() {
@@ -264,8 +300,8 @@ step_wheel() {
     if ! may_have python; then not_tried "the wheel: it takes python3 with venv"; return; fi
     rm -f "$out"/ldplayer_dns-*.whl
     fill_share "$scratch/wheel-share" site-functions
-    wheel=$(SOURCE_DATE_EPOCH=$epoch packaging/wheel.py "$stage" "$scratch/wheel-share" "$out")
-    try_wheel "$wheel"
+    wheel=$(SOURCE_DATE_EPOCH=$epoch packaging/wheel.py "$stage" "$scratch/wheel-share" "$out" "$machine")
+    cannot_try "the wheel" || try_wheel "$wheel"
 }
 
 try_wheel() {
@@ -305,13 +341,13 @@ step_container() {
     if ! may_have buildah; then not_tried "the container image: it takes buildah"; return; fi
     # Neither a daemon nor rights that a container lacks.
     local buildah=(buildah --root "$scratch/images" --runroot "$scratch/images-run" --storage-driver vfs)
-    if ! "${buildah[@]}" bud --quiet --isolation chroot --format oci --timestamp "$epoch" --tag "ldplayer:$version" -f packaging/Containerfile "$stage" >&2; then
+    if ! "${buildah[@]}" bud --quiet --isolation chroot --arch "$(debian_name "$machine")" --format oci --timestamp "$epoch" --tag "ldplayer:$version" -f packaging/Containerfile "$stage" >&2; then
         not_tried "the container image: buildah builds none here"
         return
     fi
     rm -f "$image"
     "${buildah[@]}" push --quiet "ldplayer:$version" "oci-archive:$image:ldplayer:$version" >&2
-    try_container "${buildah[@]}"
+    cannot_try "the container image" || try_container "${buildah[@]}"
 }
 
 # Status 1, a failed verdict, is a result of the demo. What there is of it is told at its end.
@@ -327,19 +363,48 @@ try_container() {
 
 # With the profile and target of the packages, which are built already.
 step_install() {
+    if cannot_try "cargo install"; then return; fi
     prepare
     cargo install --quiet --locked --profile "$profile" --target "$rust_target" --path crates/cli --root "$scratch/installed"
     "$scratch/installed/bin/ldplayer" --version >&2
 }
 
+step_homebrew() {
+    local formula=$out/ldplayer.rb
+    if [ -z "${HOMEPAGE:-}" ]; then not_tried "the Homebrew formula: it takes HOMEPAGE"; return; fi
+    formula_binaries >"$scratch/binaries"
+    [ -s "$scratch/binaries" ] || fail "no archive in $out; make it with: scripts/package.sh binary"
+    sed -e "s|@HOMEPAGE@|$HOMEPAGE|; s|@VERSION@|$version|" -e "/@BINARIES@/{r $scratch/binaries" -e 'd}' packaging/homebrew/ldplayer.rb >"$formula"
+    if may_have ruby; then ruby -c "$formula" >&2; else not_tried "the Homebrew formula with ruby"; fi
+    not_tried "the Homebrew formula with brew"
+}
+
+# Where each machine's archive will be, and its hash.
+formula_binaries() {
+    local pair archive
+    for pair in "on_intel x86_64" "on_arm aarch64"; do
+        archive=ldplayer-$version-${pair#* }-linux.tar.xz
+        if ! [ -e "$out/$archive" ]; then continue; fi
+        printf '\n  %s do\n    url "%s/releases/download/v%s/%s"\n    sha256 "%s"\n  end\n' \
+            "${pair% *}" "$HOMEPAGE" "$version" "$archive" "$(sha256sum "$out/$archive" | cut -d ' ' -f 1)"
+    done
+}
+
+step_flake() {
+    if ! may_have nix; then not_tried "flake.nix: it takes nix-instantiate"; return; fi
+    nix-instantiate --eval --strict packaging/nix/evaluated.nix >/dev/null || fail "flake.nix cannot be evaluated"
+    not_tried "flake.nix with Nixpkgs"
+}
+
 step_notes() { scripts/release-notes.py "$version" >"$out/release-notes.md"; }
 
+known=(binary man completions deb rpm wheel container install sbom homebrew flake notes)
 steps=("$@")
-if [ ${#steps[@]} = 0 ]; then steps=(binary man completions deb rpm wheel container install sbom notes); fi
+if [ ${#steps[@]} = 0 ]; then steps=("${known[@]}"); fi
 for step in "${steps[@]}"; do
-    case $step in
-        binary | man | completions | deb | rpm | wheel | container | install | sbom | notes) ;;
-        *) say "$step: unknown; known are binary, man, completions, deb, rpm, wheel, container, install, sbom and notes"; exit 2 ;;
+    case " ${known[*]} " in
+        *" $step "*) ;;
+        *) say "$step: unknown; known are ${known[*]}"; exit 2 ;;
     esac
 done
 mkdir -p "$out"

@@ -70,11 +70,14 @@ fn the_wheel_installs_program_package_and_pages() {
     let made = |out: &str| {
         std::fs::create_dir(path.join(out)).unwrap();
         let mut command = Command::new(python::python());
-        command.current_dir(path).env("SOURCE_DATE_EPOCH", "1700000000").args([script, "stage", "share", out]);
+        command
+            .current_dir(path)
+            .env("SOURCE_DATE_EPOCH", "1700000000")
+            .args([script, "stage", "share", out, "x86_64"]);
         called(&mut command).trim_end().to_owned()
     };
     let (wheel, again) = (made("a"), made("b"));
-    let name = format!("ldplayer_dns-{}-py3-none-manylinux2014_", env!("CARGO_PKG_VERSION"));
+    let name = format!("ldplayer_dns-{}-py3-none-manylinux2014_x86_64.", env!("CARGO_PKG_VERSION"));
     assert!(wheel.starts_with(&format!("a/{name}")), "{wheel}");
     assert_eq!(std::fs::read(path.join(&wheel)).unwrap(), std::fs::read(path.join(again)).unwrap());
 
