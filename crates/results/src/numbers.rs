@@ -23,6 +23,13 @@ pub fn in_time(us: f64) -> String {
     format!("{} {unit}", fixed(value, digits))
 }
 
+/// A limit of so many microseconds as somebody has set it: `50 µs`, `1 ms`.
+pub fn in_whole_time(us: f64) -> String {
+    let is_whole = |size: f64| us >= size && us % size == 0.0;
+    let (size, unit) = [(1e6, "s"), (1e3, "ms")].into_iter().find(|(size, _)| is_whole(*size)).unwrap_or((1.0, "µs"));
+    format!("{} {unit}", us / size)
+}
+
 /// A figure with so many digits after the point; never a zero with a sign.
 pub fn fixed(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
@@ -89,6 +96,12 @@ mod tests {
             "-2.50 ms",
         ];
         assert_eq!(shown.map(in_time), told);
+    }
+
+    #[test]
+    fn limits_are_told_as_they_were_set() {
+        let told = ["0 µs", "0.5 µs", "50 µs", "1 ms", "1500 µs", "5 ms", "2 s"];
+        assert_eq!([0.0, 0.5, 50.0, 1e3, 1.5e3, 5e3, 2e6].map(in_whole_time), told);
     }
 
     #[test]

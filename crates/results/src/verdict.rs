@@ -280,14 +280,14 @@ mod tests {
     fn a_run_is_disturbed_when_the_host_had_the_processor_for_as_long_as_it_was_late() {
         let stalled = |us: i64| Stalls { count: 1, total_ns: us * 1_000, longest_ns: us * 1_000 };
         let of = |name: &str, ok, stalls| {
-            let verdict = Verdict { checks: vec![check(name, ok, "1000 µs", "2500.0 µs")], ..Verdict::default() };
+            let verdict = Verdict { checks: vec![check(name, ok, "1 ms", "2.50 ms")], ..Verdict::default() };
             let error_us = Some(Spread { p25: -10.0, p75: 90.0, p99: 2_500.0, ..Spread::default() });
             let summary = Summary { timing: Timing { error_us, ..Timing::default() }, ..Summary::default() };
             RunReport { verdict, stalls, summary, ..RunReport::default() }.disturbance()
         };
         let told = of("timing_p99", false, stalled(3_000)).unwrap();
         assert!(
-            told.starts_with("99th percentile of the timing error: 2500.0 µs where 1000 µs was allowed; the host"),
+            told.starts_with("99th percentile of the timing error: 2.50 ms where 1 ms was allowed; the host"),
             "{told}"
         );
         assert!(of("timing_quartiles", false, stalled(100)).is_some());

@@ -4,7 +4,7 @@ use super::host::{self, Host, Wait};
 use super::{check, unjudged};
 use crate::limits::{TimingLimits, VerdictLimits};
 use crate::model::{Check, Spread, Summary, Waited};
-use crate::numbers::{counted, fixed, queries};
+use crate::numbers::{counted, fixed, in_time, in_whole_time, queries};
 
 /// Queries with which quartiles, and a 99th percentile of lateness, say something of a run.
 const FEW: (u64, u64) = (20, 500);
@@ -35,23 +35,23 @@ pub fn checks(summary: &Summary, limits: &VerdictLimits, host: &Host, has_quota:
 }
 
 fn lateness(summary: &Summary, limits: &TimingLimits, host: &Host) -> [Check; 2] {
-    let quartile_limit = format!("±{} µs", limits.quartile_us);
-    let p99_limit = format!("{} µs", limits.p99_us);
+    let quartile_limit = format!("±{}", in_whole_time(limits.quartile_us));
+    let p99_limit = in_whole_time(limits.p99_us);
     let Some(error) = summary.timing.error_us else {
         let none = "no query was sent";
         return [unjudged("timing_quartiles", quartile_limit, none), unjudged("timing_p99", p99_limit, none)];
     };
     let within = error.p25.abs() <= limits.quartile_us && error.p75.abs() <= limits.quartile_us;
-    let quartiles = format!("{} to {} µs", fixed(error.p25, 1), fixed(error.p75, 1));
+    let quartiles = format!("{} to {}", in_time(error.p25), in_time(error.p75));
     let quartiles = check("timing_quartiles", within, quartile_limit, quartiles);
-    let p99 = check("timing_p99", error.p99 <= limits.p99_us, p99_limit, format!("{} µs", fixed(error.p99, 1)));
+    let p99 = check("timing_p99", error.p99 <= limits.p99_us, p99_limit, in_time(error.p99));
     let few = |check: Check, needed| if summary.queries.sent < needed { few(check, &error, needed) } else { check };
     [few(quartiles, FEW.0), few(p99, FEW.1)].map(|check| weighed(check, host, summary))
 }
 
 /// A percentile of few queries is one of them, and says nothing of the others.
 fn few(check: Check, error: &Spread, needed: u64) -> Check {
-    let note = format!("not judged of fewer than {needed} queries; the latest was {} µs late", fixed(error.max, 1));
+    let note = format!("not judged of fewer than {needed} queries; the latest was {} late", in_time(error.max));
     Check { ok: true, note: Some(note), ..check }
 }
 
@@ -192,10 +192,7 @@ mod tests {
         let few = run([0.1, 0.2, 0.3], [60.0, 1_017.0, 1_017.0], 3);
         assert_eq!(judged(&few), NOTHING);
         let checks = checks(&few.summary, &few.limits, &Host::of(&few), false);
-        assert_eq!(
-            checks[1].note.as_deref(),
-            Some("not judged of fewer than 500 queries; the latest was 900000.0 µs late")
-        );
+        assert_eq!(checks[1].note.as_deref(), Some("not judged of fewer than 500 queries; the latest was 900 ms late"));
         assert_eq!(judged(&run([0.1, 0.2, 0.3], [60.0, 100.0, 1_017.0], 499)).0, "timing_quartiles");
     }
 
