@@ -46,7 +46,7 @@
 //! The words that all stages share: `Transaction`, `Query`, `Outcome`, a borrowed view of a DNS message, names, times, address
 //! blocks, the function from a client's address to its shard, which nests over hosts and workers. `policy.rs` is the one table of
 //! how clients use connections: options, class files, specifications and run.json follow from it. `expr.rs` is the form of
-//! conditions, whose fields are each language's own; `compare.rs` makes fingerprints of responses and compares them; `damage.rs`
+//! conditions, whose fields are each language's own; `spec.rs` reads TOML that people write; `compare.rs` makes fingerprints of responses and compares them; `damage.rs`
 //! says what of an input could not be read, `wire.rs` how batches travel between hosts. No I/O, no clock.
 
 #![forbid(unsafe_code)]
@@ -70,6 +70,7 @@ pub mod query;
 pub mod random;
 pub mod shard;
 pub mod size;
+pub mod spec;
 pub mod stall;
 pub mod text;
 pub mod time;

@@ -66,17 +66,16 @@ mod options;
 mod passes;
 mod plan;
 mod recorded;
-pub mod spec;
 mod timing;
 mod waits;
 
 pub use anonymise::Anonymiser;
 pub use classes::{ClassDraws, ClientClass, check_shares, read_classes};
 pub use feed::PlanFeed;
+pub use ldplayer_core::spec::{self, BadSpec};
 pub use mutate::anonymise::parse_key;
 pub use open::{RulesFile, WorkloadError, open_source, read_rules};
 pub use options::{BadPasses, FeedOptions, Passes};
 pub use plan::{PlanOptions, Planner};
 pub use recorded::Recorded;
-pub use spec::BadSpec;
 pub use timing::{BadQps, Qps, Ramp, Timing, UnknownTiming};

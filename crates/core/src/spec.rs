@@ -1,13 +1,13 @@
 //! Reads user-written TOML: typed values, suggestions for unknown keys, and errors with their line.
 //!
-//! Used for rules, models, classes and experiments.
+//! Used for rules, models, classes, experiments and faults.
 
-use ldplayer_core::time::Span;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use ldplayer_core::nearest::suggest;
+use crate::nearest::suggest;
+use crate::time::Span;
 
 /// An error in a file of rules, a model, or an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
