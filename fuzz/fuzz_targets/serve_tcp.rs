@@ -2,21 +2,27 @@
 #![no_main]
 
 use std::io::{self, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 use ldplayer_emulate::serve::room::Room;
-use ldplayer_emulate::serve::tcp::{Answer, Connections};
+use ldplayer_emulate::serve::tcp::{Answer, Connections, Deed, Ends};
 use ldplayer_net::poll::{Poll, Wake};
 use libfuzzer_sys::fuzz_target;
 
-/// Answers each query with itself; an empty one not at all.
+/// Answers each query with itself; an empty one not at all, and others later, not, or by a reset.
 struct Repeat;
 
 impl Answer for Repeat {
-    fn answer(&mut self, _: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool {
+    fn answer(&mut self, _: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed {
         out.extend_from_slice(query);
-        !query.is_empty()
+        match query {
+            [] => Deed::Ignore,
+            [1, ..] => Deed::SendLater(1_500),
+            [2, ..] => Deed::Drop,
+            [3, ..] => Deed::Reset,
+            _ => Deed::Send,
+        }
     }
 }
 
@@ -27,7 +33,8 @@ fn serve(segments: &[&[u8]]) -> io::Result<()> {
     let place = Room::join(&Arc::new(Room::new(2)), Arc::new(Wake::new()?));
     let mut connections = Connections::new(place, 1_000, 0);
     let mut client = TcpStream::connect(listener.local_addr()?)?;
-    connections.handle_accepted(0, listener.accept()?.0, &poll);
+    let (stream, peer) = listener.accept()?;
+    connections.handle_accepted(0, stream, peer.ip(), &poll);
     for segment in segments {
         // The server may have closed the connection.
         if client.write_all(segment).is_err() {
@@ -36,7 +43,7 @@ fn serve(segments: &[&[u8]]) -> io::Result<()> {
         let tokens: Vec<u64> = poll.wait(1_000_000)?.map(|ready| ready.token).collect();
         tokens.iter().for_each(|&token| connections.handle_ready(0, token, &poll, &mut Repeat));
     }
-    connections.handle_timeout(2_000);
+    connections.handle_timeout(2_000, &poll);
     Ok(())
 }
 

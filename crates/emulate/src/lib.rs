@@ -53,7 +53,8 @@
 //! for a batch of them so that their waits for memory coincide; `forecast.rs` does so before anybody asks. A worker (`worker.rs`)
 //! owns the sockets of one thread; `udp.rs` moves batches, `tcp.rs` is a machine that has time as an argument. Workers share a
 //! set of zones behind an `Arc` (`shared.rs`) and hand over what they counted when they are called (`sums.rs`), which is how a
-//! reload loses nothing; `coverage.rs` makes the report of it. `views.rs`: the same hierarchy as a BIND configuration. `check/`:
+//! reload loses nothing; `coverage.rs` makes the report of it. `faults/`: what it answers wrongly, late or not at all on purpose (`file.rs`: how rules are written;
+//! `change.rs`: what they make of an answer). `views.rs`: the same hierarchy as a BIND configuration. `check/`:
 //! what is wrong with a set. `harvest.rs`: asks a resolver for what zones are made of. `stock/`: stock servers, each described
 //! once in a file of its name: its program, what it can be told, the template of its configuration, its complaints (`kind.rs` is
 //! the list, `server.rs` renders and starts); one piece of code starts them in a scratch directory, waits for answers and ends
@@ -65,6 +66,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod faults;
 pub mod harvest;
 pub mod serve;
 pub mod sources;

@@ -28,9 +28,10 @@ use std::thread::{self, JoinHandle};
 
 use ldplayer_net::poll::Wake;
 use ldplayer_net::udp::UdpSocket;
-use ldplayer_net::{limits, pin, settings, tcp as net_tcp};
+use ldplayer_net::{clock, limits, pin, settings, tcp as net_tcp};
 pub use ldplayer_zone::UDP_SIZE;
 
+use crate::faults::{Faults, Maker};
 use crate::stock::{StockError, probe};
 use coverage::Coverage;
 use marks::Marks;
@@ -64,6 +65,8 @@ pub struct Options {
     pub udp_size: u16,
     /// Whether to note which records are never used.
     pub marks: bool,
+    /// Faults to make on purpose.
+    pub faults: Option<Arc<Faults>>,
 }
 
 impl Default for Options {
@@ -78,6 +81,7 @@ impl Default for Options {
             idle_ns: tcp::IDLE_NS,
             udp_size: UDP_SIZE,
             marks: false,
+            faults: None,
         }
     }
 }
@@ -128,6 +132,9 @@ pub struct Server {
     shared: Arc<Shared>,
     everywhere: bool,
     udp_size: u16,
+    faults: Option<Arc<Faults>>,
+    /// When it began, in nanoseconds of CLOCK_MONOTONIC.
+    begun_ns: i64,
     room: Arc<Room>,
     wakes: Vec<Arc<Wake>>,
     threads: Vec<JoinHandle<()>>,
@@ -147,9 +154,17 @@ impl Server {
         let (sockets, listening) = open(options, workers)?;
         let current = Current { set: Arc::new(set), marks };
         let shared = Arc::new(Shared::new(current));
-        let Options { everywhere, udp_size, .. } = *options;
-        let room = Arc::new(Room::new(options.connections));
-        let mut server = Self { shared, everywhere, udp_size, room, wakes: Vec::new(), threads: Vec::new(), listening };
+        let mut server = Self {
+            shared,
+            everywhere: options.everywhere,
+            udp_size: options.udp_size,
+            faults: options.faults.clone(),
+            begun_ns: clock::monotonic_ns(),
+            room: Arc::new(Room::new(options.connections)),
+            wakes: Vec::new(),
+            threads: Vec::new(),
+            listening,
+        };
         for sockets in sockets {
             server.start_worker(sockets, options.idle_ns).map_err(ServeError::Worker)?;
         }
@@ -158,7 +173,9 @@ impl Server {
 
     fn start_worker(&mut self, sockets: Sockets, idle_ns: i64) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
+        let maker = |faults| Maker::new(faults, self.threads.len(), self.begun_ns);
         let responder = Responder::new(shared.current(), self.everywhere, self.udp_size);
+        let responder = responder.with_faults(self.faults.clone().map(maker));
         let (mut worker, wake) = Worker::new(sockets, &self.room, idle_ns, responder, Arc::clone(&shared))?;
         shared.begin();
         let run = move || {
@@ -217,7 +234,7 @@ impl Server {
     /// The coverage report so far.
     fn report(&self) -> Coverage {
         let current = self.shared.current();
-        Coverage::of(&current.set, current.marks.as_deref(), &self.shared.sums())
+        Coverage::of(&current.set, current.marks.as_deref(), self.faults.as_deref(), &self.shared.sums())
     }
 
     fn call(&self) {

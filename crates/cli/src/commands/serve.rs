@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ldplayer_core::cidr::canonical;
+use ldplayer_core::name::Presentation;
 use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
+use ldplayer_emulate::faults::Faults;
 use ldplayer_emulate::serve::coverage::Coverage;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options, PORT, Server, UDP_SIZE, everything, loopback};
@@ -46,6 +48,10 @@ second one ends it at once.
 Example: an ordinary authoritative server on a port of its own
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
 
+Example: the same behind a firewall that drops queries with EDNS
+  ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 \\
+    --faults firewall-drops-edns
+
 Example: the hierarchy, on a host of a testbed
   ldplayer testbed exec internet -- \\
     ldplayer serve zones/ --coverage coverage.json")]
@@ -74,6 +80,9 @@ pub struct Args {
     /// Maximum size of UDP responses in bytes; those above 1232 may be fragmented
     #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
     udp_size: u16,
+    /// Make faults on purpose: the rules of a file, or of firewall-drops-edns, no-tcp, under-attack and others that come along
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
     /// At the end, write a coverage report (JSON): queries by zone, questions without a zone, unused records
     #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
@@ -85,7 +94,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let set = load(&args.directory, args.reading.reading())?;
     let told = counted(set.zones().len() as u64, "zone", "zones");
     let is_asked = args.all_zones_everywhere || args.is_any_served(&set.addresses());
-    let server = Server::start(set, &args.options()).map_err(Failure::environment)?;
+    let faults = read_faults(args.faults.as_deref(), &set)?;
+    let options = Options { faults, ..args.options() };
+    let server = Server::start(set, &options).map_err(Failure::environment)?;
     let mut stdout = crate::printing::stdout();
     let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
     write_line!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
@@ -130,6 +141,7 @@ impl Args {
             idle_ns: self.idle_timeout.ns(),
             udp_size: self.udp_size,
             marks: self.coverage.is_some(),
+            faults: None,
         }
     }
 }
@@ -143,6 +155,16 @@ pub fn load(directory: &Path, reading: Reading) -> Result<ZoneSet, Failure> {
         tell!("ldplayer: and {more} more like these; the coverage report has all of them");
     }
     Ok(set)
+}
+
+/// Reads a file of faults, and tells of zones in it that are not served.
+pub fn read_faults(file: Option<&Path>, set: &ZoneSet) -> Result<Option<Arc<Faults>>, Failure> {
+    let Some(file) = file else { return Ok(None) };
+    let faults = Faults::read(file)?;
+    for (fault, zone) in faults.zones().filter(|(_, zone)| set.zone(zone).is_none()) {
+        tell!("ldplayer: {}: {fault}: the set has no zone {}", file.display(), Presentation(zone));
+    }
+    Ok(Some(Arc::new(faults)))
 }
 
 /// Sees to signals until one says to stop. Zones that are read anew go to `replace`; what cannot be read leaves those that are

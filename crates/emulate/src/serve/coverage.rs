@@ -15,6 +15,7 @@ use super::set::ZoneSet;
 use super::sums::Sums;
 use super::tcp::TcpCounts;
 use super::unknown::Unknown;
+use crate::faults::Faults;
 
 /// The format version of the report.
 const VERSION: u32 = 1;
@@ -47,8 +48,20 @@ pub struct Coverage {
     pub unknown_unlisted: u64,
     /// Record sets that were never used in an answer, if tracked; without signatures and proofs.
     pub unasked: Option<Vec<Unasked>>,
+    /// Faults that were made on purpose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<MadeFault>,
     /// Unreachable zones and delegations, and oddities of zone files.
     pub warnings: Vec<String>,
+}
+
+/// A fault, and how often it was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MadeFault {
+    /// Its name in the file.
+    pub fault: String,
+    /// Queries that it applied to.
+    pub queries: u64,
 }
 
 /// A zone and its queries.
@@ -94,7 +107,7 @@ pub struct Unasked {
 
 impl Coverage {
     /// The report from these counters.
-    pub fn of(set: &ZoneSet, marks: Option<&Marks>, sums: &Sums) -> Self {
+    pub fn of(set: &ZoneSet, marks: Option<&Marks>, faults: Option<&Faults>, sums: &Sums) -> Self {
         let totals = &sums.totals;
         let mut unknown: Vec<UnknownQuestion> = sums.unknown.values().map(UnknownQuestion::of).collect();
         unknown.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.name, &a.qtype).cmp(&(&b.name, &b.qtype))));
@@ -112,6 +125,7 @@ impl Coverage {
             unknown,
             unknown_unlisted: sums.unlisted,
             unasked: marks.map(|marks| unasked(set, marks)),
+            faults: faults.map_or_else(Vec::new, |faults| made(faults, &sums.faults)),
             warnings: set.warnings(),
         }
     }
@@ -144,6 +158,9 @@ impl fmt::Display for Coverage {
         if let Some(unasked) = &self.unasked {
             write!(f, "; record sets not in any answer: {}", unasked.len())?;
         }
+        for MadeFault { fault, queries } in &self.faults {
+            write!(f, "\nfault {fault}: {}", counted(*queries, "query", "queries"))?;
+        }
         let unlisted = if self.unknown_unlisted > 0 { " or more" } else { "" };
         write!(f, "\nquestions without a zone: {}{unlisted}", self.unknown.len())?;
         for unknown in self.unknown.iter().take(SHOWN) {
@@ -165,6 +182,13 @@ impl UnknownQuestion {
         let Unknown { name, qtype, count, address } = unknown;
         Self { name: Presentation(name).to_string(), qtype: rtype::name_of(*qtype), count: *count, address: *address }
     }
+}
+
+/// The faults of a file with their counts.
+fn made(faults: &Faults, counts: &[u64]) -> Vec<MadeFault> {
+    let count = |at: usize| counts.get(at).copied().unwrap_or(0);
+    let made = |(at, name): (usize, &str)| MadeFault { fault: name.to_owned(), queries: count(at) };
+    faults.names().enumerate().map(made).collect()
 }
 
 fn unasked(set: &ZoneSet, marks: &Marks) -> Vec<Unasked> {

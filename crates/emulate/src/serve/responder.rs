@@ -14,7 +14,9 @@ use super::counters::{Counters, Way};
 use super::index::{Clue, Group};
 use super::set::ZoneSet;
 use super::shared::Current;
+use super::tcp::{Deed, Ends};
 use super::unknown::{LISTED, Unknown, UnknownList};
+use crate::faults::{Asked, Fate, Maker};
 
 /// Answers queries, for one worker.
 pub struct Responder {
@@ -25,6 +27,14 @@ pub struct Responder {
     unknown: UnknownList,
     /// Lookups of the next queries, for prefetching.
     ahead: Vec<u32>,
+    faults: Option<Maker>,
+}
+
+/// An answer, and the zone that it is from.
+struct Composed {
+    sends: bool,
+    rcode: u16,
+    zone: Option<u32>,
 }
 
 /// The zones of one address; remembers the chosen zone, and lists questions without one.
@@ -60,7 +70,13 @@ impl Responder {
             counters,
             unknown: UnknownList::new(LISTED),
             ahead: Vec::with_capacity(BATCH),
+            faults: None,
         }
+    }
+
+    /// The same with faults.
+    pub fn with_faults(self, faults: Option<Maker>) -> Self {
+        Self { faults, ..self }
     }
 
     /// Prefetches what the answers to these queries need. Each of them alone would wait for memory several times; step by step, all
@@ -82,9 +98,62 @@ impl Responder {
         self.ahead.iter().for_each(|&zone| set.zones()[zone as usize].fetch_pieces());
     }
 
-    /// Appends the answer to a query to a local address; returns false if there is none.
+    /// Appends the answer to a query, and says what becomes of it.
     #[inline]
-    pub fn answer(&mut self, local: IpAddr, way: Way, query: &[u8], out: &mut Vec<u8>) -> bool {
+    pub fn answer(&mut self, ends: &Ends, way: Way, query: &[u8], out: &mut Vec<u8>) -> Deed {
+        let Composed { sends, mut rcode, zone } = self.compose(ends.local, way, query, out);
+        if !sends {
+            self.counters.count_ignored();
+            return Deed::Ignore;
+        }
+        let mut deed = Deed::Send;
+        if self.faults.is_some() {
+            deed = self.fault(ends, way, query, zone, out);
+            rcode = Message::new(out).map_or(rcode, |answer| answer.rcode());
+        }
+        if matches!(deed, Deed::Send | Deed::SendLater(_)) {
+            self.counters.count(zone, way, rcode);
+        }
+        if let (Some(marks), Some(zone)) = (&self.current.marks, zone) {
+            self.scratch.asked().iter().for_each(|&rrset| marks.mark(zone, rrset as usize));
+        }
+        deed
+    }
+
+    /// What the faults make of an answer.
+    fn fault(&mut self, ends: &Ends, way: Way, query: &[u8], zone: Option<u32>, out: &mut Vec<u8>) -> Deed {
+        let Some(mut maker) = self.faults.take() else { return Deed::Send };
+        let message = Message::new(query);
+        let fate = message.and_then(|message| Some((message, message.question()?))).map(|(message, question)| {
+            let set = Arc::clone(&self.current.set);
+            let asked = Asked {
+                zone: zone.map(|zone| set.zones()[zone as usize].apex()),
+                name: question.name,
+                qtype: question.qtype,
+                local: ends.local,
+                peer: ends.peer,
+                way,
+                edns: message.opt_offset().is_some(),
+                length: out.len(),
+                at_ns: maker.since_begun(ends.now),
+            };
+            let mut again = |query: &[u8], out: &mut Vec<u8>| {
+                self.compose(ends.local, way, query, out);
+            };
+            maker.apply(asked, query, out, &mut again)
+        });
+        self.faults = Some(maker);
+        match fate {
+            None | Some(Fate::Sent { later_ns: 0 }) => Deed::Send,
+            Some(Fate::Sent { later_ns }) => Deed::SendLater(later_ns),
+            Some(Fate::Dropped) => Deed::Drop,
+            Some(Fate::Reset) => Deed::Reset,
+        }
+    }
+
+    /// Appends the answer that the zones give to a query to a local address.
+    #[inline]
+    fn compose(&mut self, local: IpAddr, way: Way, query: &[u8], out: &mut Vec<u8>) -> Composed {
         let set = &*self.current.set;
         let group = group(set, self.everywhere, local);
         let (chosen, unknown) = (Cell::new(None), RefCell::new(&mut self.unknown));
@@ -94,16 +163,7 @@ impl Responder {
             Way::Tcp => Transport::Tcp,
         };
         let reply = respond(&at, query, transport, &mut self.scratch, out);
-        if !reply.sends {
-            self.counters.count_ignored();
-            return false;
-        }
-        let zone = at.chosen.get();
-        self.counters.count(zone, way, reply.rcode);
-        if let (Some(marks), Some(zone)) = (&self.current.marks, zone) {
-            self.scratch.asked().iter().for_each(|&rrset| marks.mark(zone, rrset as usize));
-        }
-        true
+        Composed { sends: reply.sends, rcode: reply.rcode, zone: at.chosen.get() }
     }
 
     /// Answers from other zones from now on. Take the counters before.
@@ -116,6 +176,11 @@ impl Responder {
     pub fn take_counters(&mut self) -> (Counters, Arc<ZoneSet>) {
         let empty = Counters::new(self.current.set.apexes());
         (mem::replace(&mut self.counters, empty), Arc::clone(&self.current.set))
+    }
+
+    /// How often each fault was made since the last call.
+    pub fn take_faults(&mut self) -> Vec<u64> {
+        self.faults.as_mut().map_or_else(Vec::new, Maker::take_applied)
     }
 
     /// The questions without a zone since the last call, and the number of unlisted ones.
@@ -195,7 +260,8 @@ mod tests {
     fn answers(responder: &mut Responder, local: IpAddr, queries: &[Vec<u8>]) -> Vec<(bool, Vec<u8>)> {
         let mut answer = |query: &Vec<u8>| {
             let mut out = Vec::new();
-            (responder.answer(local, Way::Udp, query, &mut out), out)
+            let ends = Ends { local, peer: SERVER, now: 0 };
+            (responder.answer(&ends, Way::Udp, query, &mut out) == Deed::Send, out)
         };
         queries.iter().map(&mut answer).collect()
     }
@@ -218,6 +284,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn rules_that_fit_nothing_change_no_octet(queries in prop::collection::vec(query(), 0..20)) {
+            let set = Arc::new(set());
+            let rules = "fault = [\
+                { zone = 'elsewhere.', answer = 'none' }, { under = 'n.o.w.h.e.r.e.', answer = 'wrong-id' }, \
+                { server = '203.0.113.0/24', answer = 'servfail' }, { client = '203.0.113.0/24', delay = '1s' }, \
+                { transport = 'tcp', answer = 'truncated' }, { above = 65535, answer = 'lame' }, \
+                { share = '0 %', answer = 'without-glue' }, { after = '1s', answer = 'no-edns' }, \
+                { for = '0s', answer = 'unsigned' }]";
+            let faults = Arc::new(crate::faults::Faults::parse(rules).unwrap());
+            let mut plain = responder(&set, true);
+            let mut faulty = responder(&set, true).with_faults(Some(Maker::new(faults, 0, 0)));
+            prop_assert_eq!(answers(&mut plain, SERVER, &queries), answers(&mut faulty, SERVER, &queries));
+            prop_assert!(faulty.take_faults().iter().all(|&count| count == 0));
+        }
+
         #[test]
         fn answers_are_the_same_with_and_without_looking_ahead(
             queries in prop::collection::vec(query(), 0..BATCH + 3), everywhere: bool,

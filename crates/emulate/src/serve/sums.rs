@@ -22,6 +22,8 @@ pub struct Counted {
     pub unknown: Vec<Unknown>,
     /// Number of unlisted questions.
     pub unlisted: u64,
+    /// How often each fault was made.
+    pub faults: Vec<u64>,
 }
 
 /// Sums over all workers.
@@ -37,6 +39,8 @@ pub struct Sums {
     pub unknown: HashMap<(Box<[u8]>, u16), Unknown>,
     /// Number of unlisted questions.
     pub unlisted: u64,
+    /// How often each fault was made.
+    pub faults: Vec<u64>,
     /// The error that ended a worker early.
     pub failure: Option<String>,
 }
@@ -48,6 +52,8 @@ impl Sums {
         self.tcp += counted.tcp;
         self.unsent += counted.unsent;
         self.unlisted += counted.unlisted;
+        self.faults.resize(counted.faults.len().max(self.faults.len()), 0);
+        self.faults.iter_mut().zip(&counted.faults).for_each(|(sum, count)| *sum += count);
         counted.unknown.into_iter().for_each(|unknown| self.list(unknown));
     }
 

@@ -6,8 +6,11 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
 use std::net::{IpAddr, TcpStream};
+use std::time::Duration;
 
+use ldplayer_link::Schedule;
 use ldplayer_net::poll::{Interest, Poll};
+use rustix::net::sockopt::set_socket_linger;
 
 use super::room::Place;
 
@@ -24,14 +27,49 @@ const READS: usize = 8;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Answers a query to a local address: appends the answer, or returns `false` if there is none, upon which the connection is
-/// closed.
+/// Answers of a worker that may wait until they are late enough.
+pub const LATE: usize = 100_000;
+
+/// Whom a query was sent to and who sent it, and when it was read, in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// The address that is asked.
+    pub local: IpAddr,
+    /// The address that asks.
+    pub peer: IpAddr,
+    /// The moment.
+    pub now: i64,
+}
+
+/// What becomes of the answer to a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is sent.
+    Send,
+    /// It is sent so many nanoseconds later: a fault.
+    SendLater(i64),
+    /// There is none to such a message. A connection is closed.
+    Ignore,
+    /// There is none: a fault. A connection stays.
+    Drop,
+    /// There is none, and a connection is reset: a fault.
+    Reset,
+}
+
+/// Answers queries: appends the answer, and says what becomes of it.
 pub trait Answer {
     /// Announces the next queries, each with its local address.
     fn look_ahead<'q>(&mut self, _queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {}
 
     /// `out` comes empty.
-    fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool;
+    fn answer(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed;
+}
+
+/// The connection of an answer that is sent later.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    slot: u32,
+    serial: u64,
 }
 
 /// Counters of connections.
@@ -82,12 +120,15 @@ pub struct Connections {
     input: Box<[u8]>,
     output: Vec<u8>,
     reply: Vec<u8>,
+    late: Schedule<Waiting>,
     counts: TcpCounts,
 }
 
 #[derive(Debug)]
 struct Slot {
     connection: Option<Connection>,
+    /// The number of its connection among those that it has had.
+    serial: u64,
     last: i64,
     older: u32,
     newer: u32,
@@ -97,6 +138,7 @@ struct Slot {
 struct Connection {
     stream: TcpStream,
     local: IpAddr,
+    peer: IpAddr,
     /// A partial query.
     rest: Vec<u8>,
     /// Unwritten answers, the first octets of which may have been written.
@@ -120,19 +162,20 @@ impl Connections {
             input: vec![0; INPUT].into(),
             output: Vec::with_capacity(OUTPUT),
             reply: Vec::with_capacity(OUTPUT),
+            late: Schedule::new(usize::from(u16::MAX), LATE),
             counts: TcpCounts::default(),
         }
     }
 
     /// Takes an accepted connection. If there are too many, another one is closed.
-    pub fn handle_accepted(&mut self, now: i64, stream: TcpStream, poll: &Poll) {
+    pub fn handle_accepted(&mut self, now: i64, stream: TcpStream, peer: IpAddr, poll: &Poll) {
         self.counts.accepted += 1;
-        let Ok(connection) = Connection::new(stream) else {
+        let Ok(connection) = Connection::new(stream, peer) else {
             self.counts.failed += 1;
             return;
         };
         let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { connection: None, last: now, older: NONE, newer: NONE });
+            self.slots.push(Slot { connection: None, serial: 0, last: now, older: NONE, newer: NONE });
             self.slots.len() as u32 - 1
         });
         if poll.add(&connection.stream, self.first_token + u64::from(at)).is_err() {
@@ -142,6 +185,7 @@ impl Connections {
         }
         let slot = &mut self.slots[at as usize];
         (slot.connection, slot.last) = (Some(connection), now);
+        slot.serial += 1;
         self.link(at);
         self.place.take();
         // Either one of this worker other than the new one, or one of another worker.
@@ -175,7 +219,9 @@ impl Connections {
         let Some(slot) = self.slots.get_mut(at as usize) else { return };
         let Some(connection) = &mut slot.connection else { return };
         slot.last = now;
-        let mut work = Work { input: &mut self.input, output: &mut self.output, reply: &mut self.reply };
+        let waiting = Waiting { slot: at, serial: slot.serial };
+        let Self { input, output, reply, late, .. } = self;
+        let mut work = Work { input, output, reply, late, waiting, now };
         let end = connection
             .work(&mut work, answer)
             .or_else(|| connection.watch(poll, token).is_err().then_some(End::Failed));
@@ -186,15 +232,31 @@ impl Connections {
         }
     }
 
-    /// Closes connections that have been idle for too long.
-    pub fn handle_timeout(&mut self, now: i64) {
-        while self.poll_timeout().is_some_and(|due| due <= now) {
+    /// Sends answers that are late enough, and closes connections that have been idle for too long.
+    pub fn handle_timeout(&mut self, now: i64, poll: &Poll) {
+        while let Some(due) = self.late.pop(now) {
+            let Waiting { slot: at, serial } = due.tag;
+            let slot = &mut self.slots[at as usize];
+            let connection = slot.connection.as_mut().filter(|_| slot.serial == serial);
+            let Some(connection) = connection else { continue };
+            connection.append(due.packet);
+            let token = self.first_token + u64::from(at);
+            if connection.flush().and_then(|_| connection.watch(poll, token)).is_err() {
+                self.end(at, End::Failed);
+            }
+        }
+        while self.idle_at().is_some_and(|due| due <= now) {
             self.end(self.oldest, End::Idle);
         }
     }
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<i64> {
+        self.idle_at().into_iter().chain(self.late.next_due()).min()
+    }
+
+    /// When the connection that has been idle for longest is closed.
+    fn idle_at(&self) -> Option<i64> {
         let oldest = self.slots.get(self.oldest as usize)?;
         Some(oldest.last.saturating_add(self.idle_ns))
     }
@@ -250,14 +312,18 @@ struct Work<'a> {
     input: &'a mut [u8],
     output: &'a mut Vec<u8>,
     reply: &'a mut Vec<u8>,
+    late: &'a mut Schedule<Waiting>,
+    /// The connection itself, for answers that are sent later.
+    waiting: Waiting,
+    now: i64,
 }
 
 impl Connection {
-    fn new(stream: TcpStream) -> io::Result<Self> {
+    fn new(stream: TcpStream, peer: IpAddr) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let local = stream.local_addr()?.ip();
         let (rest, output) = (Vec::new(), Vec::new());
-        Ok(Self { stream, local, rest, output, written: 0, interest: Interest::Read, has_ended: false })
+        Ok(Self { stream, local, peer, rest, output, written: 0, interest: Interest::Read, has_ended: false })
     }
 
     /// Works until reading or writing would block; returns how the connection ends, if it does.
@@ -315,17 +381,28 @@ impl Connection {
             && let Some(query) = message(&work.input[at..*filled])
         {
             work.reply.clear();
-            if !answer.answer(self.local, query, work.reply) {
-                return false;
+            let ends = Ends { local: self.local, peer: self.peer, now: work.now };
+            match answer.answer(&ends, query, work.reply) {
+                Deed::Send => append(&mut self.output, work.reply),
+                Deed::SendLater(by) => drop(work.late.push(work.now.saturating_add(by), work.waiting, work.reply)),
+                Deed::Drop => {}
+                Deed::Ignore => return false,
+                Deed::Reset => {
+                    // Without time to linger, closing resets.
+                    let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
+                    return false;
+                }
             }
-            // A message is never longer than its length field allows.
-            self.output.extend_from_slice(&(work.reply.len() as u16).to_be_bytes());
-            self.output.extend_from_slice(work.reply);
             at += 2 + query.len();
         }
         work.input.copy_within(at..*filled, 0);
         *filled -= at;
         true
+    }
+
+    /// One more answer to be written.
+    fn append(&mut self, answer: &[u8]) {
+        append(&mut self.output, answer);
     }
 
     /// Writes answers; returns whether all of them are written.
@@ -353,6 +430,12 @@ impl Connection {
     }
 }
 
+/// Adds a message to a stream. It is never longer than its length field allows.
+fn append(stream: &mut Vec<u8>, message: &[u8]) {
+    stream.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    stream.extend_from_slice(message);
+}
+
 /// The first complete message of a stream.
 fn message(stream: &[u8]) -> Option<&[u8]> {
     let (length, rest) = stream.split_first_chunk()?;
@@ -374,10 +457,16 @@ mod tests {
     struct Repeat;
 
     impl Answer for Repeat {
-        fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool {
-            assert!(local.is_loopback());
+        fn answer(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed {
+            assert!(ends.local.is_loopback() && ends.peer.is_loopback());
             (0..query[0]).for_each(|_| out.extend_from_slice(query));
-            query[0] != 0
+            match query {
+                [0, ..] => Deed::Ignore,
+                b"\x01late" => Deed::SendLater(3 * SECOND),
+                b"\x01lost" => Deed::Drop,
+                b"\x01reset" => Deed::Reset,
+                _ => Deed::Send,
+            }
         }
     }
 
@@ -402,7 +491,8 @@ mod tests {
         fn connect(&mut self, now: i64) -> TcpStream {
             let client = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
             client.set_nodelay(true).unwrap();
-            self.connections.handle_accepted(now, self.listener.accept().unwrap().0, &self.poll);
+            let (stream, peer) = self.listener.accept().unwrap();
+            self.connections.handle_accepted(now, stream, peer.ip(), &self.poll);
             client
         }
 
@@ -511,7 +601,7 @@ mod tests {
                 turns += 1;
                 assert!(turns < 100, "the connection is ready for ever");
             }
-            bed.connections.handle_timeout(10 * SECOND);
+            bed.connections.handle_timeout(10 * SECOND, &bed.poll);
             let counts = bed.connections.take_counts();
             assert_eq!((counts.failed, counts.idle), (u64::from(ends), u64::from(!ends)));
             assert_eq!(bed.connections.poll_timeout(), None);
@@ -526,12 +616,50 @@ mod tests {
         active.write_all(&framed(b"\x01x")).unwrap();
         bed.turn(5 * SECOND);
         assert_eq!(bed.connections.poll_timeout(), Some(11 * SECOND));
-        bed.connections.handle_timeout(11 * SECOND - 1);
+        bed.connections.handle_timeout(11 * SECOND - 1, &bed.poll);
         assert_eq!(bed.connections.counts.idle, 0);
-        bed.connections.handle_timeout(11 * SECOND);
+        bed.connections.handle_timeout(11 * SECOND, &bed.poll);
         assert_eq!(bed.connections.counts.idle, 1);
         assert_eq!((idle.read(&mut [0]).unwrap(), read(&mut active, 4)), (0, framed(b"\x01x")));
         assert_eq!(bed.connections.poll_timeout(), Some(15 * SECOND));
+    }
+
+    #[test]
+    fn a_late_answer_leaves_when_it_is_due_and_others_before_it() {
+        let mut bed = Bed::new(10);
+        let mut client = bed.connect(0);
+        client.write_all(&[framed(b"\x01late"), framed(b"\x01lost"), framed(b"\x01x")].concat()).unwrap();
+        bed.turn(SECOND);
+        assert_eq!(read(&mut client, 4), framed(b"\x01x"));
+        assert_eq!(bed.connections.poll_timeout(), Some(4 * SECOND));
+        bed.connections.handle_timeout(4 * SECOND, &bed.poll);
+        assert_eq!(read(&mut client, 7), framed(b"\x01late"));
+        assert_eq!(bed.connections.poll_timeout(), Some(11 * SECOND), "the connection stays");
+    }
+
+    #[test]
+    fn a_late_answer_of_a_connection_that_has_ended_goes_to_nobody() {
+        let mut bed = Bed::new(10);
+        let mut gone = bed.connect(0);
+        gone.write_all(&framed(b"\x01late")).unwrap();
+        bed.turn(0);
+        drop(gone);
+        bed.turn_until(0, |counts| counts.closed + counts.failed == 1);
+        let mut next = bed.connect(SECOND);
+        bed.connections.handle_timeout(3 * SECOND, &bed.poll);
+        next.write_all(&framed(b"\x01x")).unwrap();
+        bed.turn(3 * SECOND);
+        assert_eq!(read(&mut next, 4), framed(b"\x01x"));
+    }
+
+    #[test]
+    fn a_fault_resets_a_connection() {
+        let mut bed = Bed::new(10);
+        let mut client = bed.connect(0);
+        client.write_all(&framed(b"\x01reset")).unwrap();
+        bed.turn(0);
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(bed.connections.take_counts().failed, 1);
     }
 
     #[test]

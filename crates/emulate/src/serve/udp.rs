@@ -3,11 +3,12 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use ldplayer_link::Schedule;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpSocket};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use super::tcp::Answer;
+use super::tcp::{Answer, Deed, Ends, LATE};
 
 /// Maximum number of batches per socket and turn.
 const ROUNDS: usize = 8;
@@ -21,8 +22,17 @@ pub struct Datagrams {
     receive: ReceiveBatch,
     send: SendBatch,
     answers: Vec<Outgoing>,
+    late: Schedule<Waiting>,
     /// Answers refused by the kernel.
     unsent: u64,
+}
+
+/// The addresses of an answer that is sent later, and its socket.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    socket: usize,
+    local: IpAddr,
+    peer: SocketAddr,
 }
 
 /// An answer and its addresses.
@@ -44,18 +54,25 @@ impl Datagrams {
         let nobody = SocketAddr::new([0; 4].into(), 0);
         let answer = || Outgoing { octets: Vec::with_capacity(ANSWER), local: nobody.ip(), peer: nobody };
         let answers = std::iter::repeat_with(answer).take(BATCH).collect();
-        Self { receive: ReceiveBatch::new(), send: SendBatch::new(), answers, unsent: 0 }
+        let late = Schedule::new(usize::from(u16::MAX), LATE);
+        Self { receive: ReceiveBatch::new(), send: SendBatch::new(), answers, late, unsent: 0 }
     }
 
-    /// Answers the waiting queries of a socket.
+    /// Answers the waiting queries of the socket with this number.
     ///
     /// # Errors
     /// The kernel's error on receiving.
-    pub fn handle_ready(&mut self, socket: &UdpSocket, answer: &mut impl Answer) -> io::Result<()> {
+    pub fn handle_ready(
+        &mut self,
+        now: i64,
+        sockets: &[UdpSocket],
+        number: usize,
+        answer: &mut impl Answer,
+    ) -> io::Result<()> {
         for _ in 0..ROUNDS {
-            let received = self.receive.receive(socket, BATCH)?;
-            let count = self.answer(answer);
-            self.send(socket, count);
+            let received = self.receive.receive(&sockets[number], BATCH)?;
+            let count = self.answer(now, number, answer);
+            self.send(&sockets[number], count);
             if received < BATCH {
                 break;
             }
@@ -63,12 +80,29 @@ impl Datagrams {
         Ok(())
     }
 
+    /// Sends answers that are late enough.
+    pub fn handle_timeout(&mut self, now: i64, sockets: &[UdpSocket]) {
+        while let Some(due) = self.late.pop(now) {
+            let Waiting { socket, local, peer } = due.tag;
+            let out = &mut self.answers[0];
+            out.octets.clear();
+            out.octets.extend_from_slice(due.packet);
+            (out.local, out.peer) = (local, peer);
+            self.send(&sockets[socket], 1);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<i64> {
+        self.late.next_due()
+    }
+
     /// Answers refused by the kernel since the last call.
     pub const fn take_unsent(&mut self) -> u64 {
         std::mem::replace(&mut self.unsent, 0)
     }
 
-    fn answer(&mut self, answer: &mut impl Answer) -> usize {
+    fn answer(&mut self, now: i64, socket: usize, answer: &mut impl Answer) -> usize {
         let received = self.receive.iter();
         answer.look_ahead(received.filter_map(|received| Some((received.local?, received.octets))));
         let mut count = 0;
@@ -76,9 +110,19 @@ impl Datagrams {
             let (Some(local), Some(peer)) = (received.local, received.peer) else { continue };
             let out = &mut self.answers[count];
             out.octets.clear();
-            if peer.port() != 0 && answer.answer(local, received.octets, &mut out.octets) && out.octets.len() > 2 {
-                (out.local, out.peer) = (local, peer);
-                count += 1;
+            if peer.port() == 0 {
+                continue;
+            }
+            match answer.answer(&Ends { local, peer: peer.ip(), now }, received.octets, &mut out.octets) {
+                Deed::Send if out.octets.len() > 2 => {
+                    (out.local, out.peer) = (local, peer);
+                    count += 1;
+                }
+                Deed::SendLater(by) => {
+                    let waiting = Waiting { socket, local, peer };
+                    self.unsent += u64::from(!self.late.push(now.saturating_add(by), waiting, &out.octets));
+                }
+                _ => {}
             }
         }
         count
@@ -125,9 +169,14 @@ mod tests {
     struct Echo;
 
     impl Answer for Echo {
-        fn answer(&mut self, _local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool {
+        fn answer(&mut self, _ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed {
             out.extend_from_slice(query);
-            query.first() != Some(&0)
+            match query {
+                [0, ..] => Deed::Ignore,
+                b"late" => Deed::SendLater(5),
+                b"lost" => Deed::Drop,
+                _ => Deed::Send,
+            }
         }
     }
 
@@ -142,7 +191,7 @@ mod tests {
             }
         }
         let mut datagrams = Datagrams::new();
-        datagrams.handle_ready(&socket, &mut Echo).unwrap();
+        datagrams.handle_ready(0, &[socket], 0, &mut Echo).unwrap();
         for (client, asked) in clients.iter().zip(asked) {
             client.set_nonblocking(true).unwrap();
             let mut buffer = [0; 100];
@@ -164,9 +213,9 @@ mod tests {
             self.0.extend(queries.map(|(_, query)| ("ahead", query.to_vec())));
         }
 
-        fn answer(&mut self, _local: IpAddr, query: &[u8], _out: &mut Vec<u8>) -> bool {
+        fn answer(&mut self, _ends: &Ends, query: &[u8], _out: &mut Vec<u8>) -> Deed {
             self.0.push(("answer", query.to_vec()));
-            false
+            Deed::Ignore
         }
     }
 
@@ -179,9 +228,28 @@ mod tests {
             client.send_to(query, socket.local()).unwrap();
         }
         let mut notes = Notes::default();
-        Datagrams::new().handle_ready(&socket, &mut notes).unwrap();
+        Datagrams::new().handle_ready(0, &[socket], 0, &mut notes).unwrap();
         let all = |what| queries.iter().map(move |query| (what, query.clone()));
         assert_eq!(notes.0, all("ahead").chain(all("answer")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_late_answer_leaves_when_it_is_due_and_others_before_it() {
+        let sockets = [UdpSocket::serve("127.0.0.1:0".parse().unwrap(), 1 << 20).unwrap()];
+        let client = Plain::bind("127.0.0.1:0").unwrap();
+        client.set_nonblocking(true).unwrap();
+        for query in [&b"late"[..], b"lost", b"plain"] {
+            client.send_to(query, sockets[0].local()).unwrap();
+        }
+        let mut datagrams = Datagrams::new();
+        datagrams.handle_ready(10, &sockets, 0, &mut Echo).unwrap();
+        let read = || client.recv(&mut [0; 9]).ok();
+        assert_eq!((read(), read()), (Some(5), None));
+        assert_eq!(datagrams.poll_timeout(), Some(15));
+        datagrams.handle_timeout(14, &sockets);
+        assert_eq!(read(), None);
+        datagrams.handle_timeout(15, &sockets);
+        assert_eq!((read(), datagrams.poll_timeout()), (Some(4), None));
     }
 
     #[test]
@@ -194,10 +262,10 @@ mod tests {
             client.send_to(b"query", socket.local()).unwrap();
         }
         drop(client);
-        let mut datagrams = Datagrams::new();
+        let (mut datagrams, sockets) = (Datagrams::new(), [socket]);
         let mut turns = 0;
         while poll.wait(0).unwrap().count() > 0 {
-            datagrams.handle_ready(&socket, &mut Echo).unwrap();
+            datagrams.handle_ready(0, &sockets, 0, &mut Echo).unwrap();
             turns += 1;
             assert!(turns < 100, "the socket is ready for ever");
         }

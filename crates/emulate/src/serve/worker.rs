@@ -14,7 +14,7 @@ use super::responder::Responder;
 use super::room::Room;
 use super::shared::Shared;
 use super::sums::Counted;
-use super::tcp::{Answer, Connections};
+use super::tcp::{Answer, Connections, Deed, Ends};
 use super::udp::Datagrams;
 
 /// Maximum wait, in nanoseconds.
@@ -65,8 +65,8 @@ impl Answer for By<'_> {
     }
 
     #[inline]
-    fn answer(&mut self, local: IpAddr, query: &[u8], out: &mut Vec<u8>) -> bool {
-        self.0.answer(local, self.1, query, out)
+    fn answer(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed {
+        self.0.answer(ends, self.1, query, out)
     }
 }
 
@@ -120,7 +120,8 @@ impl Worker {
         let (now, count) = (monotonic_ns(), ready.len());
         ready.drain(..).for_each(|token| self.handle_ready(now, token));
         self.ready = ready;
-        self.connections.handle_timeout(now);
+        self.datagrams.handle_timeout(now, &self.sockets.udp);
+        self.connections.handle_timeout(now, &self.poll);
         self.connections.make_room();
         self.end_rest(now)?;
         self.hand_over();
@@ -130,7 +131,7 @@ impl Worker {
     /// The next timeout.
     fn poll_timeout(&self) -> Option<i64> {
         let rest = (!self.resting.listeners.is_empty()).then_some(self.resting.until);
-        self.connections.poll_timeout().into_iter().chain(rest).min()
+        [self.connections.poll_timeout(), self.datagrams.poll_timeout(), rest].into_iter().flatten().min()
     }
 
     fn handle_ready(&mut self, now: i64, token: u64) {
@@ -140,7 +141,7 @@ impl Worker {
             Some(at) if at < udp => {
                 // Errors of receiving, such as a shortage of memory, are temporary.
                 let mut by = By(&mut self.responder, Way::Udp);
-                let _ = self.datagrams.handle_ready(&self.sockets.udp[at], &mut by);
+                let _ = self.datagrams.handle_ready(now, &self.sockets.udp, at, &mut by);
             }
             Some(at) if at < udp + tcp => self.accept(now, at - udp),
             Some(_) => {
@@ -153,7 +154,7 @@ impl Worker {
     fn accept(&mut self, now: i64, listener: usize) {
         for _ in 0..ACCEPTS {
             match self.sockets.tcp[listener].accept() {
-                Ok((stream, _)) => self.connections.handle_accepted(now, stream, &self.poll),
+                Ok((stream, peer)) => self.connections.handle_accepted(now, stream, peer.ip(), &self.poll),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if limits::is_short(&error) => {
                     // A new client replaces an idle one.
@@ -200,7 +201,8 @@ impl Worker {
         let (counters, set) = self.responder.take_counters();
         let (unknown, unlisted) = self.responder.take_unknown();
         let (tcp, unsent) = (self.connections.take_counts(), self.datagrams.take_unsent());
-        Counted { counters, set, tcp, unsent, unknown, unlisted }
+        let faults = self.responder.take_faults();
+        Counted { counters, set, tcp, unsent, unknown, unlisted, faults }
     }
 }
 

@@ -72,6 +72,9 @@ pub struct Args {
     /// Maximum size of that server's UDP responses in bytes; those above 1232 may be fragmented
     #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..), hide_short_help = true)]
     udp_size: u16,
+    /// Make faults on purpose: the rules of a file, or of one that comes along; see `ldplayer serve --help`
+    #[arg(long, value_name = "FILE", requires = "zones", conflicts_with = "proxies")]
+    faults: Option<PathBuf>,
     /// At the end, write the coverage report of the zone set (JSON)
     #[arg(long, value_name = "FILE", requires = "zones")]
     coverage: Option<PathBuf>,
@@ -116,7 +119,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Serves the zone set on the Internet's host.
 fn start_server(testbed: &Testbed, set: ZoneSet, args: &Args) -> Result<Server, Failure> {
-    let options = ServeOptions { marks: args.coverage.is_some(), udp_size: args.udp_size, ..ServeOptions::default() };
+    let faults = serve::read_faults(args.faults.as_deref(), &set)?;
+    let marks = args.coverage.is_some();
+    let options = ServeOptions { marks, faults, udp_size: args.udp_size, ..ServeOptions::default() };
     let started = testbed.run(INTERNET, || Server::start(set, &options)).map_err(Failure::environment)?;
     started.map_err(Failure::environment)
 }

@@ -1,0 +1,194 @@
+//! Faults that `serve` makes on purpose, as stock programs meet them: dig, and Unbound as a resolver of the zones.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const ROOT: &str = "$TTL 60\n. SOA a. b. 1 2 3 4 60\n. NS a.root-servers.net.\na.root-servers.net. A 127.0.0.1\n";
+
+/// A zone with an answer of 700 octets.
+fn example() -> String {
+    let long: String = (0..3).map(|number| format!("long TXT \"{number}{}\"\n", "x".repeat(200))).collect();
+    format!("$TTL 60\n$ORIGIN example.\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 127.0.0.1\nwww A 192.0.2.80\n{long}")
+}
+
+/// `serve` with faults, in a folder of its own; ended with its owner.
+struct Server {
+    child: Child,
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+impl Server {
+    fn start(faults: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let zones = folder.path().join("zones");
+        fs::create_dir(&zones).unwrap();
+        fs::write(zones.join("root.zone"), ROOT).unwrap();
+        fs::write(zones.join("example.zone"), example()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        command.args([
+            "serve",
+            "zones",
+            "--all-zones-everywhere",
+            "--listen",
+            "127.0.0.1:0",
+            "--coverage",
+            "coverage.json",
+        ]);
+        command.args(["--faults", faults]).current_dir(folder.path());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().rsplit_once(':').unwrap_or_else(|| panic!("{line}")).1.parse().unwrap();
+        Self { child, folder, port }
+    }
+
+    fn dig(&self, arguments: &[&str]) -> String {
+        dig(self.port, arguments)
+    }
+
+    /// Ends it; how often each fault was made.
+    fn end(mut self) -> Vec<(String, u64)> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        let coverage = fs::read(self.folder.path().join("coverage.json")).unwrap();
+        let coverage: Value = serde_json::from_slice(&coverage).unwrap();
+        let made = |fault: &Value| (fault["fault"].as_str().unwrap().to_owned(), fault["queries"].as_u64().unwrap());
+        coverage["faults"].as_array().unwrap().iter().map(made).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What dig prints.
+fn dig(port: u16, arguments: &[&str]) -> String {
+    let mut command = Command::new("dig");
+    command.args(["@127.0.0.1", "-p", &port.to_string(), "+time=1", "+tries=1"]).args(arguments);
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn dig_meets_each_fault_and_the_report_counts_it() {
+    let server = Server::start("firewall-drops-edns");
+    assert!(server.dig(&["www.example", "A"]).contains("no servers could be reached"));
+    assert_eq!(server.dig(&["+noedns", "+short", "www.example", "A"]), "192.0.2.80\n");
+    assert_eq!(server.end(), [("the firewall drops EDNS".to_owned(), 1)]);
+
+    let server = Server::start("no-tcp");
+    assert_eq!(server.dig(&["+short", "www.example", "A"]), "192.0.2.80\n");
+    let said = server.dig(&["long.example", "TXT"]);
+    assert!(said.contains("Truncated, retrying in TCP") && said.contains("connection reset"), "{said}");
+    let made = server.end();
+    assert!(made.iter().all(|(_, queries)| *queries > 0), "{made:?}");
+
+    let server = Server::start("spoofed");
+    let said = server.dig(&["www.example", "A"]);
+    assert!(!said.contains("192.0.2.80\n\n") && said.contains(";;"), "{said}");
+    server.end();
+}
+
+#[test]
+fn an_answer_is_late_over_udp_and_tcp() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("late.toml");
+    fs::write(&file, "[[fault]]\nunder = 'www.example.'\ndelay = '400ms'\n").unwrap();
+    let server = Server::start(file.to_str().unwrap());
+    for way in ["+notcp", "+tcp"] {
+        let begun = Instant::now();
+        let said = server.dig(&[way, "www.example", "A"]);
+        assert!(said.contains("192.0.2.80") && begun.elapsed() >= Duration::from_millis(400), "{way}: {said}");
+    }
+    assert_eq!(server.end(), [("fault 1".to_owned(), 2)]);
+}
+
+/// Unbound, with the server as that of its root.
+struct Unbound {
+    child: Child,
+    port: u16,
+}
+
+impl Unbound {
+    fn start(folder: &Path, server: u16) -> Self {
+        let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let configuration = format!(
+            "server:\n interface: 127.0.0.1\n port: {port}\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n directory: \"{0}\"\n \
+             pidfile: \"\"\n use-syslog: no\n do-not-query-localhost: no\n module-config: iterator\n access-control: 127.0.0.0/8 allow\n\
+             stub-zone:\n name: example.\n stub-addr: 127.0.0.1@{server}\nremote-control:\n control-enable: no\n",
+            folder.display()
+        );
+        fs::write(folder.join("unbound.conf"), configuration).unwrap();
+        let path = format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new("unbound");
+        command.env("PATH", path).args(["-d", "-c", "unbound.conf"]).current_dir(folder);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let unbound = Self { child, port };
+        while !unbound.dig(&["version.bind", "CH", "TXT"]).contains("status: ") {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        unbound
+    }
+
+    fn dig(&self, arguments: &[&str]) -> String {
+        dig(self.port, arguments)
+    }
+}
+
+impl Drop for Unbound {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// It asks again without EDNS where queries with it are refused. Where nothing answers them it does so no more since the flag day of 2019.
+#[test]
+fn a_resolver_works_around_servers_that_refuse_edns_and_not_around_firewalls() {
+    for (faults, is_answered) in [("edns-refused", true), ("firewall-drops-edns", false)] {
+        let server = Server::start(faults);
+        let unbound = Unbound::start(server.folder.path(), server.port);
+        let said = unbound.dig(&["+time=4", "www.example", "A"]);
+        assert_eq!(said.contains("192.0.2.80"), is_answered, "{faults}: {said}");
+        drop(unbound);
+        assert!(server.end()[0].1 > 0, "{faults}");
+    }
+}
+
+#[test]
+fn a_resolver_passes_over_answers_of_other_queries() {
+    let server = Server::start("spoofed");
+    let unbound = Unbound::start(server.folder.path(), server.port);
+    let said = unbound.dig(&["+time=30", "www.example", "A"]);
+    assert!(!said.contains("192.0.2.80"), "{said}");
+    drop(unbound);
+    let made = server.end();
+    assert!(made.iter().map(|(_, queries)| queries).sum::<u64>() > 1, "it asked again: {made:?}");
+}
+
+#[test]
+fn a_bad_file_of_faults_is_one_line_and_a_zone_that_is_not_served_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("root.zone"), ROOT).unwrap();
+    let refusal = |faults: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        let Output { status, stderr, .. } =
+            command.args(["serve", ".", "--faults", faults]).current_dir(folder.path()).output().unwrap();
+        (status.code(), String::from_utf8(stderr).unwrap())
+    };
+    fs::write(folder.path().join("bad.toml"), "[[fault]]\nanswer = 'nothing'\n").unwrap();
+    let (status, said) = refusal("bad.toml");
+    assert!(status == Some(2) && said.contains("bad.toml: line 2: `answer`: `nothing` is none of none, "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let (status, said) = refusal("firewall");
+    assert!(status == Some(2) && said.contains("ready-made ones are edns-refused, firewall-drops-edns"), "{said}");
+}

@@ -1,0 +1,253 @@
+//! Faults that a server makes on purpose: what is not answered, late, wrong or cut, by zone, name, type, address, transport, share and time.
+//!
+//! The rules stand in a TOML file ([`Faults::read`]). Of the rules that fit a query, the first applies. A query that fits none has the
+//! answer that it would have without rules, octet by octet.
+
+mod change;
+mod file;
+
+use std::net::IpAddr;
+
+use ldplayer_core::Cidr;
+use ldplayer_core::random::{draw, subkey, unit};
+use ldplayer_link::Rtt;
+
+pub use file::FaultsError;
+
+use crate::serve::counters::Way;
+
+/// The rules of a file.
+#[derive(Debug)]
+pub struct Faults {
+    rules: Vec<Rule>,
+    seed: u64,
+}
+
+/// Queries, and what is wrong with their answers.
+#[derive(Debug)]
+struct Rule {
+    name: String,
+    when: Conditions,
+    answer: Option<Answer>,
+    delay: Option<Rtt>,
+}
+
+/// What a query must be. Empty lists and `None` ask for nothing.
+#[derive(Debug)]
+struct Conditions {
+    /// Apexes of zones that answer, in wire format.
+    zones: Vec<Vec<u8>>,
+    /// The name is one of these, or below.
+    under: Vec<Vec<u8>>,
+    types: Vec<u16>,
+    /// Blocks of the address that is asked, and of the one that asks.
+    servers: Vec<Cidr>,
+    clients: Vec<Cidr>,
+    way: Option<Way>,
+    edns: Option<bool>,
+    /// The answer without faults has more octets.
+    above: usize,
+    /// The share of these queries, from 0 to 1.
+    share: f64,
+    /// Nanoseconds since the server began.
+    after_ns: i64,
+    until_ns: i64,
+}
+
+/// What is answered in place of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// Nothing. A connection stays.
+    None,
+    /// Nothing, and the connection is reset. Nothing over UDP.
+    Reset,
+    /// The question with this code.
+    Code(u16),
+    /// The question with TC.
+    Truncated,
+    /// The question without AA, NOERROR, as of a server that does not know the zone.
+    Lame,
+    /// FORMERR without OPT for queries with it (RFC 6891 §7).
+    NoEdns,
+    /// BADVERS for queries with EDNS.
+    BadVersion,
+    /// The answer to the query without OPT.
+    EdnsIgnored,
+    /// The answer with another ID.
+    WrongId,
+    /// The answer to a question that was not asked.
+    WrongQuestion,
+    /// The answer to the query without DO: no signature, no DS in referrals, no proof.
+    Unsigned,
+    /// The answer without its additional section.
+    WithoutGlue,
+}
+
+/// The words for answers in a file, but for response codes.
+const ANSWERS: [(&str, Answer); 11] = [
+    ("none", Answer::None),
+    ("reset", Answer::Reset),
+    ("truncated", Answer::Truncated),
+    ("lame", Answer::Lame),
+    ("no-edns", Answer::NoEdns),
+    ("bad-version", Answer::BadVersion),
+    ("edns-ignored", Answer::EdnsIgnored),
+    ("wrong-id", Answer::WrongId),
+    ("wrong-question", Answer::WrongQuestion),
+    ("unsigned", Answer::Unsigned),
+    ("without-glue", Answer::WithoutGlue),
+];
+
+/// A query as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The apex of the zone that answers, if there is one.
+    pub zone: Option<&'a [u8]>,
+    /// QNAME, in any case.
+    pub name: &'a [u8],
+    /// QTYPE.
+    pub qtype: u16,
+    /// The address that is asked.
+    pub local: IpAddr,
+    /// The address that asks.
+    pub peer: IpAddr,
+    /// The transport.
+    pub way: Way,
+    /// Whether the query has an OPT record.
+    pub edns: bool,
+    /// Octets of the answer without faults.
+    pub length: usize,
+    /// Nanoseconds since the server began.
+    pub at_ns: i64,
+}
+
+impl Faults {
+    /// The zones that rules name, each with the name of its rule.
+    pub fn zones(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.rules.iter().flat_map(|rule| rule.when.zones.iter().map(|zone| (&*rule.name, &**zone)))
+    }
+
+    /// The names of the rules.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| &*rule.name)
+    }
+}
+
+impl Conditions {
+    /// Whether a query is one of these; `draws` says whether it is one of the share.
+    fn fit(&self, asked: &Asked<'_>, draws: impl FnOnce(f64) -> bool) -> bool {
+        let is_in = |blocks: &[Cidr], address| blocks.is_empty() || blocks.iter().any(|block| block.contains(address));
+        let is_zone = |apex: &Vec<u8>| asked.zone.is_some_and(|zone| zone.eq_ignore_ascii_case(apex));
+        (self.zones.is_empty() || self.zones.iter().any(is_zone))
+            && (self.under.is_empty() || self.under.iter().any(|top| is_under(asked.name, top)))
+            && (self.types.is_empty() || self.types.contains(&asked.qtype))
+            && is_in(&self.servers, asked.local)
+            && is_in(&self.clients, asked.peer)
+            && self.way.is_none_or(|way| way == asked.way)
+            && self.edns.is_none_or(|edns| edns == asked.edns)
+            && (self.above == 0 || asked.length > self.above)
+            && (self.after_ns..self.until_ns).contains(&asked.at_ns)
+            && (self.share >= 1.0 || draws(self.share))
+    }
+}
+
+/// Whether a name in wire format is another one or below it, in any case.
+fn is_under(mut name: &[u8], top: &[u8]) -> bool {
+    while name.len() > top.len() {
+        let label = usize::from(name[0]) + 1;
+        match name.get(label..) {
+            Some(rest) => name = rest,
+            None => return false,
+        }
+    }
+    name.eq_ignore_ascii_case(top)
+}
+
+/// The faults of one worker of a server: its draws and counts.
+#[derive(Debug)]
+pub struct Maker {
+    faults: std::sync::Arc<Faults>,
+    /// When the server began, in nanoseconds of CLOCK_MONOTONIC.
+    begun_ns: i64,
+    /// Another sequence of draws for each worker and rule.
+    key: u64,
+    /// Draws of each rule.
+    drawn: Vec<u64>,
+    /// How often each rule applied since it was last asked for.
+    applied: Vec<u64>,
+    changed: Vec<u8>,
+}
+
+/// What becomes of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is sent so many nanoseconds later than otherwise.
+    Sent {
+        /// 0 for at once.
+        later_ns: i64,
+    },
+    /// It is not sent.
+    Dropped,
+    /// It is not sent, and its connection is reset.
+    Reset,
+}
+
+/// The answer of a worker to a query that is another one than was asked: appends it to the octets.
+pub type Answering<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>);
+
+impl Maker {
+    /// For one worker of a server that begins now.
+    pub fn new(faults: std::sync::Arc<Faults>, worker: usize, begun_ns: i64) -> Self {
+        let rules = faults.rules.len();
+        let key = subkey(faults.seed, worker as u64);
+        Self { faults, begun_ns, key, drawn: vec![0; rules], applied: vec![0; rules], changed: Vec::new() }
+    }
+
+    /// Applies the first rule that fits a query to its answer in `out`; `now_ns` is of CLOCK_MONOTONIC. `again` answers another query.
+    pub fn apply(&mut self, asked: Asked<'_>, query: &[u8], out: &mut Vec<u8>, again: Answering<'_>) -> Fate {
+        let Self { faults, key, drawn, .. } = self;
+        let mut fits = |(at, rule): &(usize, &Rule)| {
+            let mut draws = |share: f64| {
+                drawn[*at] += 1;
+                unit(draw(subkey(*key, *at as u64), drawn[*at])) < share
+            };
+            rule.answer.is_none_or(|answer| change::can(answer, asked.edns)) && rule.when.fit(&asked, &mut draws)
+        };
+        let Some((at, rule)) = faults.rules.iter().enumerate().find(|found| fits(found)) else {
+            return Fate::Sent { later_ns: 0 };
+        };
+        self.applied[at] += 1;
+        let number = self.applied[at];
+        let later_ns = rule.delay.as_ref().map_or(0, |delay| late(delay, subkey(*key, at as u64), number));
+        match rule.answer {
+            Some(Answer::None) => return Fate::Dropped,
+            Some(Answer::Reset) => return Fate::Reset,
+            Some(answer) => change::change(answer, query, &mut self.changed, out, again),
+            None => {}
+        }
+        Fate::Sent { later_ns }
+    }
+
+    /// Nanoseconds since the server began.
+    pub const fn since_begun(&self, now_ns: i64) -> i64 {
+        now_ns - self.begun_ns
+    }
+
+    /// How often each rule applied since the last call.
+    pub fn take_applied(&mut self) -> Vec<u64> {
+        let none = vec![0; self.applied.len()];
+        std::mem::replace(&mut self.applied, none)
+    }
+}
+
+/// A delay in nanoseconds.
+fn late(delay: &Rtt, key: u64, number: u64) -> i64 {
+    match delay {
+        Rtt::Constant(ns) => *ns,
+        Rtt::Drawn(distribution) => distribution.sample(draw(!key, 2 * number), draw(!key, 2 * number + 1)).max(0),
+        Rtt::Prefixes(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What a fault makes of an answer.
+
+use ldplayer_core::Message;
+use ldplayer_core::message::{HEADER, OPT, flag};
+
+use super::{Answer, Answering};
+
+/// FORMERR and BADVERS (RFC 6895 §2.3).
+const FORMERR: u16 = 1;
+const BADVERS: u16 = 16;
+/// Where the flags of EDNS are in an OPT record, from its name on (RFC 6891 §6.1.2).
+const EDNS_FLAGS: usize = 7;
+
+/// Whether an answer is possible to a query that has EDNS, or has not.
+pub const fn can(answer: Answer, has_edns: bool) -> bool {
+    has_edns || !matches!(answer, Answer::NoEdns | Answer::BadVersion | Answer::EdnsIgnored | Answer::Unsigned)
+}
+
+/// Changes the answer to `query` in `out`. `other` is room for another query, which `again` answers.
+pub fn change(answer: Answer, query: &[u8], other: &mut Vec<u8>, out: &mut Vec<u8>, again: Answering<'_>) {
+    match answer {
+        Answer::None | Answer::Reset => out.clear(),
+        Answer::Code(code) => only_question(out, code, 0),
+        Answer::Truncated => only_question(out, 0, flag::TC),
+        Answer::Lame => {
+            only_question(out, 0, 0);
+            clear(out, flag::AA);
+        }
+        Answer::NoEdns => {
+            only_question(out, FORMERR, 0);
+            if let Some(plain) = Message::new(out).and_then(|message| message.without_edns()) {
+                *out = plain;
+            }
+        }
+        Answer::BadVersion => only_question(out, BADVERS, 0),
+        Answer::WrongId => out[0] ^= 0xff,
+        Answer::WrongQuestion => ask_another(out),
+        Answer::WithoutGlue => without_additional(out),
+        Answer::EdnsIgnored | Answer::Unsigned => {
+            other.clear();
+            match (answer, Message::new(query).and_then(|query| query.without_edns())) {
+                (Answer::EdnsIgnored, Some(plain)) => other.extend(plain),
+                _ => without_do(query, other),
+            }
+            out.clear();
+            again(other, out);
+        }
+    }
+}
+
+/// Leaves header, question and OPT, with this code and these flags.
+fn only_question(out: &mut Vec<u8>, code: u16, flags: u16) {
+    let Some(message) = Message::new(out) else { return };
+    let Some(end) = message.behind_questions() else { return };
+    let opt = message.opt_offset().and_then(|at| Some(at..message.record_at(at)?.0));
+    let kept = (message.flags() & !0xf) | (code & 0xf) | flags;
+    let length = opt.as_ref().map_or(0, ExactSizeIterator::len);
+    if let Some(opt) = opt {
+        out.copy_within(opt, end);
+        // The upper bits of the code begin the TTL, behind name, type and class.
+        out[end + 5] = (code >> 4) as u8;
+    }
+    out.truncate(end + length);
+    out[2..4].copy_from_slice(&kept.to_be_bytes());
+    out[6..HEADER].fill(0);
+    out[HEADER - 1] = u8::from(length > 0);
+}
+
+fn clear(out: &mut [u8], flags: u16) {
+    let kept = u16::from_be_bytes([out[2], out[3]]) & !flags;
+    out[2..4].copy_from_slice(&kept.to_be_bytes());
+}
+
+/// Another name in the question, or for the root another type.
+fn ask_another(out: &mut [u8]) {
+    let Some(question) = Message::new(out).and_then(|message| message.question()) else { return };
+    let at = if question.name.len() > 1 { HEADER + 1 } else { HEADER + 2 };
+    out[at] ^= 1;
+}
+
+/// Takes away the additional section, but for OPT.
+fn without_additional(out: &mut Vec<u8>) {
+    let Some(message) = Message::new(out) else { return };
+    let [_, answers, authorities, additionals] = message.counts();
+    let records = u32::from(answers) + u32::from(authorities);
+    let begin =
+        message.behind_questions().and_then(|at| (0..records).try_fold(at, |at, _| Some(message.record_at(at)?.0)));
+    let Some(begin) = begin else { return };
+    let (mut at, mut opt) = (begin, None);
+    for _ in 0..additionals {
+        let Some((next, rtype)) = message.record_at(at) else { return };
+        if rtype == OPT {
+            opt = Some(at..next);
+        }
+        at = next;
+    }
+    let length = opt.as_ref().map_or(0, ExactSizeIterator::len);
+    if let Some(opt) = opt {
+        out.copy_within(opt, begin);
+    }
+    out.truncate(begin + length);
+    out[10..HEADER].copy_from_slice(&u16::from(length > 0).to_be_bytes());
+}
+
+/// The query without the wish for signatures.
+fn without_do(query: &[u8], other: &mut Vec<u8>) {
+    other.extend(query);
+    if let Some(at) = Message::new(query).and_then(|query| query.opt_offset()) {
+        other[at + EDNS_FLAGS] &= !((flag::DO >> 8) as u8);
+    }
+}

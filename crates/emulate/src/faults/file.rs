@@ -1,0 +1,195 @@
+//! The file of faults.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ldplayer_core::name;
+use ldplayer_core::nearest::suggest;
+use ldplayer_core::spec::{self, BadSpec, Item, Table};
+use ldplayer_link::Rtt;
+use ldplayer_zone::rtype;
+
+use super::{ANSWERS, Answer, Conditions, Faults, Rule};
+use crate::serve::counters::{Way, rcode_name};
+
+/// Why a file of faults cannot be used. One line; exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub enum FaultsError {
+    /// The file cannot be read.
+    #[error("{}: {source}; ready-made ones are {}", path.display(), READY.map(|(name, _)| name).join(", "))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It says something that is no rule.
+    #[error("{}: {source}", path.display())]
+    Rule {
+        /// The file.
+        path: PathBuf,
+        /// The line, and what is wrong with it.
+        source: BadSpec,
+    },
+}
+
+/// The keys of a file, and of a rule.
+const OF_FILE: [&str; 2] = ["seed", "fault"];
+const OF_RULE: [&str; 14] = [
+    "name",
+    "zone",
+    "under",
+    "type",
+    "server",
+    "client",
+    "transport",
+    "edns",
+    "above",
+    "share",
+    "after",
+    "for",
+    "answer",
+    "delay",
+];
+/// Response codes that stand for themselves (RFC 6895 §2.3).
+const CODES: std::ops::RangeInclusive<u16> = 0..=10;
+
+/// Files that come along, by their names in data/faults.
+const READY: [(&str, &str); 8] = [
+    ("edns-refused", include_str!("../../../../data/faults/edns-refused.toml")),
+    ("firewall-drops-edns", include_str!("../../../../data/faults/firewall-drops-edns.toml")),
+    ("large-answers-lost", include_str!("../../../../data/faults/large-answers-lost.toml")),
+    ("no-tcp", include_str!("../../../../data/faults/no-tcp.toml")),
+    ("servfail", include_str!("../../../../data/faults/servfail.toml")),
+    ("spoofed", include_str!("../../../../data/faults/spoofed.toml")),
+    ("under-attack", include_str!("../../../../data/faults/under-attack.toml")),
+    ("unsigned", include_str!("../../../../data/faults/unsigned.toml")),
+];
+
+impl Faults {
+    /// The names of files that come along.
+    pub fn ready() -> impl Iterator<Item = &'static str> {
+        READY.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads a file of rules, or the one of that name that comes along.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a rule is wrong.
+    pub fn read(path: &Path) -> Result<Self, FaultsError> {
+        let ready = READY.iter().find(|(name, _)| path.as_os_str() == *name).filter(|_| !path.exists());
+        let text = match ready {
+            Some((_, text)) => (*text).to_owned(),
+            None => {
+                std::fs::read_to_string(path).map_err(|source| FaultsError::File { path: path.to_owned(), source })?
+            }
+        };
+        Self::parse(&text).map_err(|source| FaultsError::Rule { path: path.to_owned(), source })
+    }
+
+    /// The rules of a text.
+    ///
+    /// # Errors
+    /// A rule is wrong, or there is none.
+    pub fn parse(text: &str) -> Result<Self, BadSpec> {
+        spec::read(text, |file| {
+            file.items(&OF_FILE)?;
+            let seed = file.get("seed").map_or(Ok(0), |seed| seed.integer(0..=u64::MAX))?;
+            let rules = file.get("fault").ok_or_else(|| file.bad("no rule: begin one with [[fault]]"))?.list()?;
+            let rules = rules.iter().enumerate().map(|(at, rule)| Rule::of(at + 1, rule.table()?));
+            Ok(Self { rules: rules.collect::<Result<_, _>>()?, seed })
+        })
+    }
+}
+
+impl Rule {
+    fn of(number: usize, table: Table<'_>) -> Result<Self, BadSpec> {
+        table.items(&OF_RULE)?;
+        let text = |key| table.get(key).map(|item| item.text()).transpose();
+        let name = text("name")?.map_or_else(|| format!("fault {number}"), str::to_owned);
+        let answer = table.get("answer").map(|item| answer(&item)).transpose()?;
+        let delay = table.get("delay").map(|item| delay(&item)).transpose()?;
+        if answer.is_none() && delay.is_none() {
+            return Err(table.bad(format!("{name}: no fault: add `answer` or `delay`")));
+        }
+        if matches!(answer, Some(Answer::None | Answer::Reset)) && delay.is_some() {
+            return Err(table.bad(format!("{name}: what is not answered cannot be late")));
+        }
+        let span = |key| table.get(key).map(|item| item.span()).transpose();
+        let after_ns = span("after")?.unwrap_or(0);
+        let when = Conditions {
+            zones: all(&table, "zone", |item| item.parsed(wire))?,
+            under: all(&table, "under", |item| item.parsed(wire))?,
+            types: all(&table, "type", |item| item.parsed(qtype))?,
+            servers: all(&table, "server", |item| item.parsed(str::parse))?,
+            clients: all(&table, "client", |item| item.parsed(str::parse))?,
+            way: table.get("transport").map(|item| item.parsed(way)).transpose()?,
+            edns: table.get("edns").map(|item| item.truth()).transpose()?,
+            above: table.get("above").map_or(Ok(0), |item| item.integer(1..=65_535))? as usize,
+            share: table.get("share").map_or(Ok(1.0), |item| item.parsed(share))?,
+            after_ns,
+            until_ns: span("for")?.map_or(i64::MAX, |length| after_ns.saturating_add(length)),
+        };
+        Ok(Self { name, when, answer, delay })
+    }
+}
+
+/// The values of a key that is one value or a list of them.
+fn all<T>(table: &Table<'_>, key: &str, each: impl Fn(&Item<'_>) -> Result<T, BadSpec>) -> Result<Vec<T>, BadSpec> {
+    match table.get(key) {
+        None => Ok(Vec::new()),
+        Some(item) if item.is_list() => item.list()?.iter().map(each).collect(),
+        Some(item) => Ok(vec![each(&item)?]),
+    }
+}
+
+fn wire(text: &str) -> Result<Vec<u8>, String> {
+    let mut wire = Vec::new();
+    name::parse(text, &mut wire).map_err(|error| format!("`{text}` is no name: {error}"))?;
+    // Lengths of labels are no letters.
+    wire.make_ascii_lowercase();
+    Ok(wire)
+}
+
+fn qtype(text: &str) -> Result<u16, String> {
+    rtype::parse(text.as_bytes()).ok_or_else(|| format!("`{text}` is no type: give it as A, DNSKEY or TYPE65"))
+}
+
+fn way(text: &str) -> Result<Way, String> {
+    match text {
+        "udp" => Ok(Way::Udp),
+        "tcp" => Ok(Way::Tcp),
+        _ => Err(format!("`{text}` is no transport of this server: udp or tcp")),
+    }
+}
+
+/// A share from 0 to 1, written as `30 %` or `0.3`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, size) = match text.strip_suffix('%') {
+        Some(number) => (number.trim_end(), 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.parse::<f64>().ok().map(|number| number / size);
+    share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| format!("`{text}` is no share: 30 % or 0.3"))
+}
+
+fn answer(item: &Item<'_>) -> Result<Answer, BadSpec> {
+    let word = item.text()?;
+    if let Some((_, answer)) = ANSWERS.iter().find(|(known, _)| *known == word) {
+        return Ok(*answer);
+    }
+    let codes: Vec<String> = CODES.map(|code| rcode_name(code).to_lowercase()).collect();
+    if let Some(code) = codes.iter().position(|known| known == word) {
+        return Ok(Answer::Code(code as u16));
+    }
+    let known: Vec<&str> = ANSWERS.iter().map(|(known, _)| *known).chain(codes.iter().map(String::as_str)).collect();
+    Err(item.bad(format!("`{word}` is none of {}{}", known.join(", "), suggest(word, &known))))
+}
+
+fn delay(item: &Item<'_>) -> Result<Rtt, BadSpec> {
+    let delay = item.parsed(str::parse::<Rtt>)?;
+    if matches!(delay, Rtt::Prefixes(_)) {
+        return Err(item.bad("a table by client is no delay: give a time, or a distribution such as normal:100ms,20ms"));
+    }
+    Ok(delay)
+}

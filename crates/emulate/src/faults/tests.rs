@@ -1,0 +1,276 @@
+//! Rules and what they make of answers: with the answers of a signed zone, and without a network.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use ldplayer_core::Message;
+use ldplayer_core::message::{QueryParts, flag};
+use ldplayer_zone::{Scratch, Transport, Zone, respond};
+
+use super::{Asked, Fate, Faults, Maker};
+use crate::serve::counters::Way;
+
+const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 7));
+/// As if signed: what is in a record is not looked at.
+const ZONE: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.80\n\
+    www RRSIG A 13 2 60 20300101000000 20200101000000 1 example. AAAA\n@ DNSKEY 257 3 13 AAAA\n\
+    @ RRSIG DNSKEY 13 1 60 20300101000000 20200101000000 1 example. AAAA\nsub NS ns.sub\nns.sub A 192.0.2.2\n";
+
+fn wire(text: &str) -> Vec<u8> {
+    let mut wire = Vec::new();
+    ldplayer_core::name::parse(text, &mut wire).unwrap();
+    wire
+}
+
+fn zone() -> Zone {
+    let mut none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
+    let records =
+        ldplayer_zone::load::text_of(ZONE.as_bytes(), Path::new("z"), Some(&wire("example.")), &mut none).unwrap();
+    Zone::from_records(&records).unwrap().0
+}
+
+/// A query, with EDNS and DO or without.
+#[derive(Clone, Copy)]
+struct Query<'a>(&'a str, u16, bool);
+
+impl Query<'_> {
+    fn octets(&self) -> Vec<u8> {
+        let (name, mut query) = (wire(self.0), Vec::new());
+        let edns = self.2.then_some((1232, true));
+        QueryParts { id: 0x1234, flags: 0, name: &name, qtype: self.1, qclass: 1, edns }.compose(&mut query);
+        query
+    }
+}
+
+struct Bed {
+    zone: Zone,
+    maker: Maker,
+    way: Way,
+    local: IpAddr,
+    peer: IpAddr,
+    at_ns: i64,
+}
+
+impl Bed {
+    fn new(rules: &str) -> Self {
+        let faults = Arc::new(Faults::parse(rules).unwrap_or_else(|error| panic!("{rules}: {error}")));
+        Self { zone: zone(), maker: Maker::new(faults, 0, 0), way: Way::Udp, local: SERVER, peer: CLIENT, at_ns: 0 }
+    }
+
+    fn ask(&mut self, query: Query<'_>) -> (Fate, Vec<u8>) {
+        let (zone, mut scratch) = (&self.zone, Scratch::default());
+        let mut answer = |query: &[u8], out: &mut Vec<u8>| {
+            respond(zone, query, Transport::Udp, &mut scratch, out);
+        };
+        let (octets, mut out) = (query.octets(), Vec::new());
+        answer(&octets, &mut out);
+        let name = wire(query.0);
+        let asked = Asked {
+            zone: Some(self.zone.apex()),
+            name: &name,
+            qtype: query.1,
+            local: self.local,
+            peer: self.peer,
+            way: self.way,
+            edns: query.2,
+            length: out.len(),
+            at_ns: self.at_ns,
+        };
+        let fate = self.maker.apply(asked, &octets, &mut out, &mut answer);
+        (fate, out)
+    }
+
+    /// Whether a fault is made, and the message then.
+    fn applies(&mut self, query: Query<'_>) -> bool {
+        self.ask(query);
+        self.maker.take_applied() != [0]
+    }
+}
+
+const SENT: Fate = Fate::Sent { later_ns: 0 };
+const WWW: Query<'_> = Query("www.example.", 1, true);
+
+/// The answer to `query` under a rule of all queries.
+fn answered(answer: &str, query: Query<'_>) -> Vec<u8> {
+    let (fate, out) = Bed::new(&format!("[[fault]]\nanswer = '{answer}'")).ask(query);
+    assert_eq!(fate, SENT, "{answer}");
+    out
+}
+
+#[test]
+fn codes_and_cut_answers_keep_question_and_opt() {
+    for (answer, rcode, set) in [
+        ("servfail", 2, flag::AA),
+        ("refused", 5, flag::AA),
+        ("nxdomain", 3, flag::AA),
+        ("truncated", 0, flag::AA | flag::TC),
+        ("lame", 0, 0),
+        ("bad-version", 16, flag::AA),
+    ] {
+        let out = answered(answer, WWW);
+        let message = Message::new(&out).unwrap();
+        assert_eq!((message.rcode(), message.counts()), (rcode, [1, 0, 0, 1]), "{answer}");
+        assert_eq!(message.flags() & (flag::AA | flag::TC), set, "{answer}");
+        assert!(message.question().unwrap().name == wire("www.example.") && message.edns().is_some(), "{answer}");
+        assert!(message.is_response() && !message.is_cut() && message.id() == 0x1234, "{answer}");
+    }
+    let out = answered("servfail", Query("www.example.", 1, false));
+    assert_eq!((Message::new(&out).unwrap().counts(), out.len()), ([1, 0, 0, 0], 12 + 13 + 4));
+}
+
+#[test]
+fn edns_is_refused_or_passed_over_and_queries_without_it_are_answered() {
+    let plain = Query("www.example.", 1, false);
+    let out = answered("no-edns", WWW);
+    let message = Message::new(&out).unwrap();
+    assert_eq!((message.rcode(), message.counts()), (1, [1, 0, 0, 0]));
+    let (_, without) = Bed::new("[[fault]]\nshare = '0 %'\nanswer = 'none'").ask(plain);
+    for answer in ["no-edns", "bad-version", "edns-ignored", "unsigned"] {
+        assert_eq!(answered(answer, plain), without, "{answer}");
+    }
+    assert_eq!(answered("edns-ignored", WWW), without, "as to a query without EDNS");
+}
+
+#[test]
+fn signatures_are_left_out() {
+    let (_, signed) = Bed::new("[[fault]]\nshare = '0 %'\nanswer = 'none'").ask(WWW);
+    let out = answered("unsigned", WWW);
+    let counts = |octets: &[u8]| Message::new(octets).unwrap().counts();
+    assert_eq!((counts(&signed), counts(&out)), ([1, 2, 1, 2], [1, 1, 1, 2]));
+}
+
+#[test]
+fn glue_is_left_out() {
+    let query = Query("a.sub.example.", 1, true);
+    let (_, referral) = Bed::new("[[fault]]\nshare = '0 %'\nanswer = 'none'").ask(query);
+    let out = answered("without-glue", query);
+    let message = Message::new(&out).unwrap();
+    assert_eq!((Message::new(&referral).unwrap().counts(), message.counts()), ([1, 0, 1, 2], [1, 0, 1, 1]));
+    assert!(!message.is_cut() && message.edns().is_some());
+    let out = answered("without-glue", Query("a.sub.example.", 1, false));
+    assert_eq!(Message::new(&out).unwrap().counts(), [1, 0, 1, 0]);
+}
+
+#[test]
+fn an_answer_to_another_query_differs_in_what_it_says_it_answers() {
+    let (id, question) = (answered("wrong-id", WWW), answered("wrong-question", WWW));
+    let query = WWW.octets();
+    let asked = Message::new(&query).unwrap();
+    let same = |octets: &[u8]| {
+        let message = Message::new(octets).unwrap();
+        (message.id() == asked.id(), message.same_question(&asked))
+    };
+    assert_eq!((same(&id), same(&question)), ((false, true), (true, false)));
+    let root = answered("wrong-question", Query(".", 2, false));
+    assert!(Message::new(&root).unwrap().question().unwrap().qtype != 2);
+}
+
+#[test]
+fn nothing_is_sent_or_later() {
+    let fate = |rule: &str| Bed::new(&format!("[[fault]]\n{rule}")).ask(WWW).0;
+    assert_eq!(fate("answer = 'none'"), Fate::Dropped);
+    assert_eq!(fate("answer = 'reset'"), Fate::Reset);
+    assert_eq!(fate("delay = '200ms'"), Fate::Sent { later_ns: 200_000_000 });
+    assert_eq!(fate("delay = '1s'\nanswer = 'servfail'"), Fate::Sent { later_ns: 1_000_000_000 });
+    let mut bed = Bed::new("[[fault]]\ndelay = 'uniform:10ms,20ms'");
+    let delays: Vec<i64> = (0..50)
+        .map(|_| match bed.ask(WWW).0 {
+            Fate::Sent { later_ns } => later_ns,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(delays.iter().all(|delay| (10_000_000..=20_000_000).contains(delay)), "{delays:?}");
+    assert!(delays.windows(2).any(|pair| pair[0] != pair[1]));
+}
+
+#[test]
+fn each_condition_fits_what_it_says() {
+    for (rule, fitting, other) in [
+        ("zone = 'EXAMPLE.'", WWW, None),
+        ("zone = 'com.'", Query("none.example.", 1, true), Some(WWW)),
+        ("under = 'Sub.example.'", Query("A.sub.EXAMPLE.", 1, true), Some(WWW)),
+        ("under = ['a.example.', 'www.example.']", WWW, Some(Query("ww.example.", 1, true))),
+        ("under = 'w.example.'", Query("w.example.", 1, true), Some(WWW)),
+        ("type = ['AAAA', 'DNSKEY']", Query("example.", 48, true), Some(WWW)),
+        ("edns = true", WWW, Some(Query("www.example.", 1, false))),
+        ("edns = false", Query("www.example.", 1, false), Some(WWW)),
+        ("above = 100", WWW, Some(Query("www.example.", 1, false))),
+    ] {
+        let mut bed = Bed::new(&format!("[[fault]]\n{rule}\nanswer = 'servfail'"));
+        // The zone of all answers here is `example.`.
+        assert_eq!(bed.applies(fitting), rule != "zone = 'com.'", "{rule}");
+        assert!(other.is_none_or(|other| !bed.applies(other)), "{rule}");
+    }
+    let mut bed = Bed::new(
+        "[[fault]]\nserver = '192.0.2.0/24'\nclient = ['198.51.100.7', '::1']\ntransport = 'tcp'\nanswer = 'none'",
+    );
+    assert!(!bed.applies(WWW));
+    bed.way = Way::Tcp;
+    assert!(bed.applies(WWW));
+    bed.peer = SERVER;
+    assert!(!bed.applies(WWW));
+    (bed.peer, bed.local) = (CLIENT, CLIENT);
+    assert!(!bed.applies(WWW));
+}
+
+#[test]
+fn a_fault_has_its_time_and_its_share() {
+    let mut bed = Bed::new("[[fault]]\nafter = '30s'\nfor = '10s'\nanswer = 'none'");
+    let at = |second: i64| second * 1_000_000_000;
+    for (second, is_made) in [(0, false), (29, false), (30, true), (39, true), (40, false)] {
+        bed.at_ns = at(second);
+        assert_eq!(bed.applies(WWW), is_made, "{second}");
+    }
+    let count = |seed: u32| {
+        let mut bed = Bed::new(&format!("seed = {seed}\n[[fault]]\nshare = '30 %'\nanswer = 'none'"));
+        (0..10_000).map(|_| u32::from(bed.applies(WWW))).collect::<Vec<_>>()
+    };
+    let (one, again, other) = (count(1), count(1), count(2));
+    assert!(one == again && one != other);
+    let made: u32 = one.iter().sum();
+    assert!((2_800..3_200).contains(&made), "{made}");
+}
+
+#[test]
+fn the_first_rule_that_fits_applies_and_each_is_counted() {
+    let mut bed = Bed::new("[[fault]]\ntype = 'AAAA'\nanswer = 'none'\n[[fault]]\nanswer = 'refused'");
+    assert_eq!(bed.ask(Query("www.example.", 28, true)).0, Fate::Dropped);
+    assert_eq!(bed.ask(WWW).0, SENT);
+    assert_eq!(bed.ask(WWW).0, SENT);
+    assert_eq!((bed.maker.take_applied(), bed.maker.take_applied()), (vec![1, 2], vec![0, 0]));
+}
+
+#[test]
+fn a_bad_rule_is_told_with_its_line() {
+    for (text, said) in [
+        ("", "line 1: no rule: begin one with [[fault]]"),
+        ("[[fault]]\nzone = 'com.'", "fault 1: no fault: add `answer` or `delay`"),
+        ("[[fault]]\nanswer = 'servfial'", "did you mean `servfail`?"),
+        ("[[fault]]\nanswr = 'none'", "line 2: unknown key `answr`: did you mean `answer`?"),
+        ("[[fault]]\nanswer = 'none'\ndelay = '1s'", "what is not answered cannot be late"),
+        ("[[fault]]\nanswer = 'none'\nshare = '130 %'", "`130 %` is no share: 30 % or 0.3"),
+        ("[[fault]]\nanswer = 'none'\ntype = 'NOPE'", "`NOPE` is no type"),
+        ("[[fault]]\nanswer = 'none'\ntransport = 'dot'", "`dot` is no transport of this server: udp or tcp"),
+        ("[[fault]]\nanswer = 'none'\nunder = 'a..b'", "`a..b` is no name"),
+        ("[[fault]]\nanswer = 'none'\nclient = 'here'", "line 3: `client`"),
+        ("[[fault]]\ndelay = 'soon'", "line 2: `delay`"),
+        ("[[fault]]\ndelay = 'csv:rtt.csv'", "line 2: `delay`"),
+    ] {
+        let error = Faults::parse(text).unwrap_err().to_string();
+        assert!(error.contains(said) && !error.contains('\n'), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_comes_along_is_what_is_in_the_folder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/faults");
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    assert_eq!(files, Faults::ready().collect::<Vec<_>>());
+    Faults::ready().for_each(|name| drop(Faults::read(Path::new(name)).unwrap()));
+}
