@@ -1,7 +1,7 @@
 //! A file of faults: any text is rules or an error of one line.
 #![no_main]
 
-use ldplayer_emulate::faults::Faults;
+use ldplayer_emulate::serve::faults::Faults;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

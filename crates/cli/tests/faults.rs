@@ -59,6 +59,7 @@ impl Server {
         assert!(self.child.wait().unwrap().success());
         let coverage = fs::read(self.folder.path().join("coverage.json")).unwrap();
         let coverage: Value = serde_json::from_slice(&coverage).unwrap();
+        assert!(coverage["dropped"].is_u64());
         let made = |fault: &Value| (fault["fault"].as_str().unwrap().to_owned(), fault["queries"].as_u64().unwrap());
         coverage["faults"].as_array().unwrap().iter().map(made).collect()
     }

@@ -66,7 +66,6 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
-pub mod faults;
 pub mod harvest;
 pub mod serve;
 pub mod sources;

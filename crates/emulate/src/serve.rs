@@ -7,6 +7,7 @@
 
 pub mod counters;
 pub mod coverage;
+pub mod faults;
 pub mod forecast;
 pub mod index;
 pub mod lame;
@@ -31,9 +32,9 @@ use ldplayer_net::udp::UdpSocket;
 use ldplayer_net::{clock, limits, pin, settings, tcp as net_tcp};
 pub use ldplayer_zone::UDP_SIZE;
 
-use crate::faults::{Faults, Maker};
 use crate::stock::{StockError, probe};
 use coverage::Coverage;
+use faults::{Faults, Maker};
 use marks::Marks;
 use responder::Responder;
 use room::Room;

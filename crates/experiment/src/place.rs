@@ -117,8 +117,10 @@ impl Place<'_> {
             let ip = plan.hosts[usize::from(INTERNET.0)].addresses[0];
             testbed.run("internet", || {
                 let failed = |source| PlaceError::Server { name: "internet".to_owned(), source };
-                let _internet = Started::start_internet(self.needs, ip).map_err(failed)?;
-                self.on_server(&testbed, &plan, run)
+                let internet = Started::start_internet(self.needs, ip, self.stage.faults.as_deref()).map_err(failed)?;
+                let made = self.on_server(&testbed, &plan, run);
+                internet.finish(self.logs);
+                made
             })?
         } else {
             self.on_server(&testbed, &plan, run)

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ldplayer_emulate::serve::faults::Faults;
 use ldplayer_emulate::stock::{Kind, Role};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
 use ldplayer_emulate::wire::WirePath;
@@ -19,9 +20,12 @@ const OF_LINKS: [&str; 7] = ["rtt", "jitter", "loss", "bandwidth", "upstream_rtt
 /// Signing keys.
 const OF_SIGNING: [&str; 4] = ["sign_algorithm", "sign_ksk_bits", "sign_zsk_bits", "sign_nsec3"];
 /// Server keys.
-const OF_SERVERS: [&str; 5] = ["zones", "server_threads", "server_cache", "server_idle_timeout", TLS_KEY];
+const OF_SERVERS: [&str; 6] = ["zones", "server_threads", "server_cache", "server_idle_timeout", TLS_KEY, FAULTS];
 /// The key for the key type of certificates.
 const TLS_KEY: &str = "tls_key";
+/// The key for faults of what serves the zones, and its value for none.
+const FAULTS: &str = "faults";
+const FAULTLESS: &str = "none";
 /// Default RSA key sizes, as in `zones sign`.
 const RSA_BITS: usize = 2_048;
 /// The value for zones that are not signed.
@@ -45,6 +49,9 @@ pub struct Stage {
     /// The key type of the server's certificate, if not the default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tls_key: Option<KeyKind>,
+    /// Faults of what serves the zones: a file, or the name of one that comes along.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub faults: Option<PathBuf>,
 }
 
 /// Links of a testbed, as text.
@@ -117,6 +124,10 @@ impl Stage {
             self.tls_key = Some(item.parsed(str::parse)?);
             return Ok(());
         }
+        if item.key == FAULTS {
+            self.faults = self.faults_of(item, place)?;
+            return Ok(());
+        }
         let Some(server) = self.backend.as_mut().or(self.server.as_mut()) else { return Ok(()) };
         match item.key {
             "zones" => server.zones = Some(place(item.text()?)),
@@ -125,6 +136,23 @@ impl Stage {
             _ => server.set_idle_timeout(item)?,
         }
         Ok(())
+    }
+
+    /// The file of faults, of which all is right.
+    fn faults_of(&self, item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<Option<PathBuf>, BadSpec> {
+        let name = item.text()?;
+        let serves = |server: &ServerTable| server.kind == Kind::META || server.role() == Role::Resolver;
+        if name == FAULTLESS {
+            return Ok(None);
+        }
+        if !self.servers().any(serves) {
+            return Err(item.bad(
+                "these are faults of `ldplayer serve`: of a server of the kind serve, or of what a resolver asks",
+            ));
+        }
+        let file = if Faults::ready().any(|ready| ready == name) { PathBuf::from(name) } else { place(name) };
+        Faults::read(&file).map_err(|error| item.bad(error))?;
+        Ok(Some(file))
     }
 
     /// The zones served, to the clients or to a resolver.
@@ -142,7 +170,8 @@ impl Stage {
         let hints = self.servers().filter_map(|server| server.root_hints.clone());
         let links = self.link.iter().flat_map(|link| [&link.rtt, &link.upstream_rtt].into_iter().flatten());
         let links = links.filter_map(|rtt| rtt.file().map(Path::to_owned));
-        self.zones().map(Path::to_owned).into_iter().chain(hints).chain(links).collect()
+        let faults = self.faults.clone().filter(|file| file.exists());
+        self.zones().map(Path::to_owned).into_iter().chain(hints).chain(links).chain(faults).collect()
     }
 
     /// The programs it starts, as far as they are installed.

@@ -45,6 +45,10 @@ pub(crate) struct Started {
     limit: Option<Arc<CpuLimit>>,
 }
 
+/// The name of what serves the zones to a resolver.
+const THE_INTERNET: &str = "internet";
+/// Endings of files that servers leave and that are kept, beside those without one.
+const KEPT: [&str; 3] = ["conf", "lua", "json"];
 /// The name of a command's server among the processes, and of its directory.
 const STARTED: &str = "start_server";
 
@@ -61,7 +65,7 @@ impl Started {
         let mut started = Self { processes: Vec::new(), scratch: scratch()?, limit: None };
         let Some(server) = &stage.server else { return Ok(started) };
         if let Some(backend) = &stage.backend {
-            started.add(backend, needs, &at(ips, BEHIND), None, &[])?;
+            started.add(backend, needs, &at(ips, BEHIND), None, &[], stage.faults.as_deref())?;
         }
         started.limit = limit.map(Arc::new);
         let tls = needs.certificate.as_ref().map(|made| (made, at(ips, DOT)));
@@ -69,10 +73,10 @@ impl Started {
             .clone()
             .filter(|_| Transport::ALL.into_iter().any(|one| one.is_encrypted() && server.speaks_itself(one)));
         let fronts = server.front.filter(|_| own_tls.is_none() && tls.is_some());
-        started.add(server, needs, &at(ips, DNS), own_tls, &at(ips, BEHIND))?;
+        started.add(server, needs, &at(ips, DNS), own_tls, &at(ips, BEHIND), stage.faults.as_deref())?;
         if let Some(front) = fronts {
             let table = ServerTable::of_front(front, server);
-            started.add(&table, needs, &at(ips, ASIDE), tls, &at(ips, DNS))?;
+            started.add(&table, needs, &at(ips, ASIDE), tls, &at(ips, DNS), None)?;
         }
         Ok(started)
     }
@@ -93,15 +97,23 @@ impl Started {
         Ok(Self { processes: vec![(STARTED.to_owned(), process)], scratch, limit })
     }
 
-    /// Serves the zones on all addresses of this host, chosen by the address queried.
-    pub fn start_internet(needs: &Needs, ip: IpAddr) -> Result<Self, StockError> {
+    /// Serves the zones on all addresses of this host, chosen by the address queried, with these faults.
+    pub fn start_internet(needs: &Needs, ip: IpAddr, faults: Option<&Path>) -> Result<Self, StockError> {
         let scratch = scratch()?;
+        let work = scratch.path().join(THE_INTERNET);
+        fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
         let mut command = Command::new(&needs.ldplayer);
-        command.arg("serve").arg(&needs.zones.directory);
-        let log = Output::Log(scratch.path().join("internet.log"));
-        let mut process = Process::start("the Internet (ldplayer serve)", &mut command, log)?;
+        command.arg("serve").arg(&needs.zones.directory).arg("--coverage").arg(work.join("coverage.json"));
+        give_faults(&mut command, faults);
+        let mut process = Process::start("the Internet (ldplayer serve)", &mut command, Output::Log(work.join("log")))?;
         process.wait_for(SocketAddr::new(ip, DNS))?;
-        Ok(Self { processes: vec![("internet".to_owned(), process)], scratch, limit: None })
+        Ok(Self { processes: vec![(THE_INTERNET.to_owned(), process)], scratch, limit: None })
+    }
+
+    /// Ends the servers, and keeps what they leave.
+    pub fn finish(mut self, folder: &Path) {
+        let names: Vec<String> = self.processes.drain(..).map(|(name, _ends)| name).collect();
+        names.iter().for_each(|name| self.keep_of(name, folder));
     }
 
     fn add(
@@ -111,11 +123,12 @@ impl Started {
         listen: &[SocketAddr],
         tls: Option<(&Certificate, Vec<SocketAddr>)>,
         backends: &[SocketAddr],
+        faults: Option<&Path>,
     ) -> Result<(), StockError> {
         let work = self.scratch.path().join(&table.name);
         fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
         let process = if table.kind == Kind::META {
-            serve(table, needs, listen, &work, self.limit.clone())?
+            serve(table, needs, listen, (&work, faults), self.limit.clone())?
         } else {
             let is_authoritative = table.role() == Role::Authoritative;
             let zones = if is_authoritative { needs.zones.zones.clone() } else { Vec::new() };
@@ -141,14 +154,16 @@ impl Started {
 
     /// Keeps configurations and logs in a folder for inspection.
     pub fn keep(&self, folder: &Path) {
-        for (name, _) in &self.processes {
-            let Ok(files) = fs::read_dir(self.scratch.path().join(name)) else { continue };
-            let is_text = |file: &Path| file.extension().is_none_or(|ending| ending == "conf" || ending == "lua");
-            for file in files.flatten().map(|entry| entry.path()).filter(|file| file.is_file() && is_text(file)) {
-                let to = folder.join(format!("{name}-{}", file.file_name().unwrap_or_default().to_string_lossy()));
-                // They are not essential to the run.
-                let _ = fs::create_dir_all(folder).and_then(|()| fs::copy(&file, to));
-            }
+        self.processes.iter().for_each(|(name, _)| self.keep_of(name, folder));
+    }
+
+    fn keep_of(&self, name: &str, folder: &Path) {
+        let Ok(files) = fs::read_dir(self.scratch.path().join(name)) else { return };
+        let is_text = |file: &Path| file.extension().is_none_or(|ending| KEPT.iter().any(|kept| ending == *kept));
+        for file in files.flatten().map(|entry| entry.path()).filter(|file| file.is_file() && is_text(file)) {
+            let to = folder.join(format!("{name}-{}", file.file_name().unwrap_or_default().to_string_lossy()));
+            // They are not essential to the run.
+            let _ = fs::create_dir_all(folder).and_then(|()| fs::copy(&file, to));
         }
     }
 }
@@ -185,12 +200,18 @@ fn settings(
     }
 }
 
+fn give_faults(command: &mut Command, faults: Option<&Path>) {
+    if let Some(file) = faults {
+        command.arg("--faults").arg(file);
+    }
+}
+
 /// Starts `ldplayer serve` with all its zones as a separate process, so that its resource usage is measured separately.
 fn serve(
     table: &ServerTable,
     needs: &Needs,
     listen: &[SocketAddr],
-    work: &Path,
+    (work, faults): (&Path, Option<&Path>),
     limit: Option<Arc<CpuLimit>>,
 ) -> Result<Process, StockError> {
     let mut command = Command::new(table.program.as_ref().unwrap_or(&needs.ldplayer));
@@ -200,6 +221,7 @@ fn serve(
     if let Some(timeout) = table.idle_timeout {
         command.args(["--idle-timeout", &format!("{}ns", timeout.ns())]);
     }
+    give_faults(&mut command, faults);
     let log = Output::Log(work.join("log"));
     let mut process = Process::start_within("ldplayer serve", &mut command, log, limit)?;
     listen.iter().try_for_each(|&address| process.wait_for(address))?;

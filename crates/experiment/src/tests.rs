@@ -36,6 +36,19 @@ fn a_quota_needs_a_server_that_the_experiment_starts() {
 }
 
 #[test]
+fn faults_are_those_of_what_serves_the_zones() {
+    let meta = "[server.meta]\nkind = 'meta'\nzones = 'src'\n";
+    let cells = read(&format!("{ROOT}{meta}[matrix]\nfaults = ['none', 'no-tcp']\n")).unwrap().cells;
+    let faults: Vec<Option<&Path>> = cells.iter().map(|cell| cell.stage.faults.as_deref()).collect();
+    assert_eq!(faults, [None, Some(Path::new("no-tcp"))]);
+    assert_ne!(cells[0].stage, cells[1].stage);
+    let of_nsd = refusal(&format!("{ROOT}faults = 'no-tcp'\n{NSD}"));
+    assert!(of_nsd.contains("these are faults of `ldplayer serve`"), "{of_nsd}");
+    let unknown = refusal(&format!("{ROOT}faults = 'no-tpc'\n{meta}"));
+    assert!(unknown.contains("no-tpc") && unknown.contains("ready-made ones are edns-refused"), "{unknown}");
+}
+
+#[test]
 fn the_matrix_is_a_cross_product_in_the_order_of_the_file() {
     let text = format!(
         "{ROOT}repeats = 2\n{NSD}[server.knot]\nkind = 'knot'\nzones = 'src'\n[matrix]\ntransport = ['udp', 'tcp']\nidle_timeout = '5s'\n"
@@ -193,7 +206,8 @@ fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
 }
 
 /// Lines that files of experiments may have, so that most generated files are not refused at once.
-const LINES: [&str; 27] = [
+const LINES: [&str; 28] = [
+    "faults = 'no-tcp'",
     "repeats = 2",
     "repeats = -1",
     "warm_up = '1s'",

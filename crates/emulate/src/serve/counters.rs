@@ -31,6 +31,8 @@ pub struct Counters {
     answered: [[[u64; RCODES]; 2]; LEVELS.len()],
     /// Messages that got no response: responses, or too short for a query.
     ignored: u64,
+    /// Queries that a fault left without a response.
+    dropped: u64,
     /// By zone and response code.
     zones: Vec<[u64; OF_ZONE]>,
     /// The level of each zone.
@@ -41,7 +43,8 @@ impl Counters {
     /// Zero counters for zones with these apexes.
     pub fn new<'a>(apexes: impl Iterator<Item = &'a [u8]>) -> Self {
         let levels: Vec<u8> = apexes.map(|apex| name::labels(apex).count().min(3) as u8).collect();
-        Self { answered: [[[0; RCODES]; 2]; LEVELS.len()], ignored: 0, zones: vec![[0; OF_ZONE]; levels.len()], levels }
+        let zones = vec![[0; OF_ZONE]; levels.len()];
+        Self { answered: [[[0; RCODES]; 2]; LEVELS.len()], ignored: 0, dropped: 0, zones, levels }
     }
 
     /// Counts a query answered by a zone, or by none.
@@ -68,6 +71,11 @@ impl Counters {
     pub const fn count_ignored(&mut self) {
         self.ignored += 1;
     }
+
+    /// Counts a query that a fault left without a response.
+    pub const fn count_dropped(&mut self) {
+        self.dropped += 1;
+    }
 }
 
 /// Sums over workers and over reloads.
@@ -76,6 +84,8 @@ pub struct Totals {
     answered: [[[u64; RCODES]; 2]; LEVELS.len()],
     /// Messages without a response.
     pub ignored: u64,
+    /// Queries that faults left without a response.
+    pub dropped: u64,
     zones: BTreeMap<Box<[u8]>, [u64; OF_ZONE]>,
 }
 
@@ -87,6 +97,7 @@ impl Totals {
             *sum += more;
         }
         self.ignored += counters.ignored;
+        self.dropped += counters.dropped;
         for (apex, counts) in apexes.zip(&counters.zones) {
             // Includes zones that were never queried.
             let sums = self.zones.entry(apex.into()).or_default();
@@ -148,6 +159,7 @@ mod tests {
         first.count(Some(2), Way::Udp, 16);
         first.count(None, Way::Udp, 5);
         first.count_ignored();
+        first.count_dropped();
         // Another worker after a reload, with other zones: the second is gone.
         let mut second = Counters::new([APEXES[0], APEXES[2]].into_iter());
         second.count(Some(1), Way::Udp, 0);
@@ -161,6 +173,7 @@ mod tests {
         assert_eq!(rcodes(Some(NO_ZONE)), r#"{"REFUSED": 1}"#);
         assert_eq!(rcodes(None), r#"{"BADVERS": 1, "NOERROR": 2, "NXDOMAIN": 1, "REFUSED": 1, "other": 1}"#);
         assert_eq!((totals.by_way(Way::Udp), totals.by_way(Way::Tcp), totals.answered(), totals.ignored), (5, 1, 6, 1));
+        assert_eq!(totals.dropped, 1);
         let zones: Vec<_> = totals.zones().map(|(apex, counts)| (apex.len(), format!("{counts:?}"))).collect();
         assert_eq!(zones[0], (1, r#"{"NOERROR": 1, "NXDOMAIN": 1, "other": 1}"#.to_owned()));
         assert_eq!((zones.len(), zones.iter().filter(|(_, counts)| counts == "{}").count()), (3, 1));

@@ -10,12 +10,12 @@ use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
 use super::counters::{LEVELS, Way};
+use super::faults::Faults;
 use super::marks::Marks;
 use super::set::ZoneSet;
 use super::sums::Sums;
 use super::tcp::TcpCounts;
 use super::unknown::Unknown;
-use crate::faults::Faults;
 
 /// The format version of the report.
 const VERSION: u32 = 1;
@@ -30,6 +30,8 @@ pub struct Coverage {
     pub queries: u64,
     /// Messages without an answer: responses, and those too short for a query.
     pub ignored: u64,
+    /// Queries that faults left without an answer.
+    pub dropped: u64,
     /// Answers refused by the kernel.
     pub unsent: u64,
     /// Queries by transport.
@@ -116,6 +118,7 @@ impl Coverage {
             version: VERSION,
             queries: totals.answered(),
             ignored: totals.ignored,
+            dropped: totals.dropped,
             unsent: sums.unsent,
             transports: [("udp", totals.by_way(Way::Udp)), ("tcp", totals.by_way(Way::Tcp))].into(),
             rcodes: totals.rcodes(None),

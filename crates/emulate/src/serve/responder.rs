@@ -11,12 +11,12 @@ use ldplayer_net::udp::BATCH;
 use ldplayer_zone::{Choose, Scratch, Transport, Zone, respond};
 
 use super::counters::{Counters, Way};
+use super::faults::{Asked, Fate, Maker};
 use super::index::{Clue, Group};
 use super::set::ZoneSet;
 use super::shared::Current;
 use super::tcp::{Deed, Ends};
 use super::unknown::{LISTED, Unknown, UnknownList};
-use crate::faults::{Asked, Fate, Maker};
 
 /// Answers queries, for one worker.
 pub struct Responder {
@@ -111,8 +111,9 @@ impl Responder {
             deed = self.fault(ends, way, query, zone, out);
             rcode = Message::new(out).map_or(rcode, |answer| answer.rcode());
         }
-        if matches!(deed, Deed::Send | Deed::SendLater(_)) {
-            self.counters.count(zone, way, rcode);
+        match deed {
+            Deed::Send | Deed::SendLater(_) => self.counters.count(zone, way, rcode),
+            Deed::Ignore | Deed::Drop | Deed::Reset => self.counters.count_dropped(),
         }
         if let (Some(marks), Some(zone)) = (&self.current.marks, zone) {
             self.scratch.asked().iter().for_each(|&rrset| marks.mark(zone, rrset as usize));
@@ -293,7 +294,7 @@ mod tests {
                 { transport = 'tcp', answer = 'truncated' }, { above = 65535, answer = 'lame' }, \
                 { share = '0 %', answer = 'without-glue' }, { after = '1s', answer = 'no-edns' }, \
                 { for = '0s', answer = 'unsigned' }]";
-            let faults = Arc::new(crate::faults::Faults::parse(rules).unwrap());
+            let faults = Arc::new(crate::serve::faults::Faults::parse(rules).unwrap());
             let mut plain = responder(&set, true);
             let mut faulty = responder(&set, true).with_faults(Some(Maker::new(faults, 0, 0)));
             prop_assert_eq!(answers(&mut plain, SERVER, &queries), answers(&mut faulty, SERVER, &queries));

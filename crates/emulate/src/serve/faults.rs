@@ -14,7 +14,7 @@ use ldplayer_link::Rtt;
 
 pub use file::FaultsError;
 
-use crate::serve::counters::Way;
+use super::counters::Way;
 
 /// The rules of a file.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use ldplayer_core::spec::{self, BadSpec, Item, Table};
 use ldplayer_link::Rtt;
 use ldplayer_zone::rtype;
 
+use super::super::counters::{Way, rcode_name};
 use super::{ANSWERS, Answer, Conditions, Faults, Rule};
-use crate::serve::counters::{Way, rcode_name};
 
 /// Why a file of faults cannot be used. One line; exit status 2.
 #[derive(Debug, thiserror::Error)]
@@ -56,14 +56,14 @@ const CODES: std::ops::RangeInclusive<u16> = 0..=10;
 
 /// Files that come along, by their names in data/faults.
 const READY: [(&str, &str); 8] = [
-    ("edns-refused", include_str!("../../../../data/faults/edns-refused.toml")),
-    ("firewall-drops-edns", include_str!("../../../../data/faults/firewall-drops-edns.toml")),
-    ("large-answers-lost", include_str!("../../../../data/faults/large-answers-lost.toml")),
-    ("no-tcp", include_str!("../../../../data/faults/no-tcp.toml")),
-    ("servfail", include_str!("../../../../data/faults/servfail.toml")),
-    ("spoofed", include_str!("../../../../data/faults/spoofed.toml")),
-    ("under-attack", include_str!("../../../../data/faults/under-attack.toml")),
-    ("unsigned", include_str!("../../../../data/faults/unsigned.toml")),
+    ("edns-refused", include_str!("../../../../../data/faults/edns-refused.toml")),
+    ("firewall-drops-edns", include_str!("../../../../../data/faults/firewall-drops-edns.toml")),
+    ("large-answers-lost", include_str!("../../../../../data/faults/large-answers-lost.toml")),
+    ("no-tcp", include_str!("../../../../../data/faults/no-tcp.toml")),
+    ("servfail", include_str!("../../../../../data/faults/servfail.toml")),
+    ("spoofed", include_str!("../../../../../data/faults/spoofed.toml")),
+    ("under-attack", include_str!("../../../../../data/faults/under-attack.toml")),
+    ("unsigned", include_str!("../../../../../data/faults/unsigned.toml")),
 ];
 
 impl Faults {
