@@ -31,6 +31,22 @@ impl Server {
         fs::create_dir(&zones).unwrap();
         fs::write(zones.join("root.zone"), ROOT).unwrap();
         fs::write(zones.join("example.zone"), example()).unwrap();
+        Self::of(folder, faults)
+    }
+
+    /// With one zone, signed, and its trust anchors beside it.
+    fn signed(faults: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("plain")).unwrap();
+        fs::write(folder.path().join("plain/example.zone"), example()).unwrap();
+        let mut sign = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
+        sign.args(["zones", "sign", "plain", "-o", "zones"]).current_dir(folder.path());
+        assert!(sign.output().unwrap().status.success());
+        Self::of(folder, faults)
+    }
+
+    /// Of the folder `zones` there.
+    fn of(folder: tempfile::TempDir, faults: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
         command.args([
             "serve",
@@ -174,6 +190,31 @@ fn a_resolver_passes_over_answers_of_other_queries() {
     drop(unbound);
     let made = server.end();
     assert!(made.iter().map(|(_, queries)| queries).sum::<u64>() > 1, "it asked again: {made:?}");
+}
+
+/// What BIND's validator says of signed zones, with the trust anchor of the set.
+#[test]
+fn a_validator_says_what_is_wrong_with_signatures() {
+    for (answer, said) in [
+        ("", "; fully validated"),
+        ("answer = 'expired'", "RRSIG has expired"),
+        ("answer = 'not-yet-valid'", "RRSIG validity period has not begun"),
+        ("answer = 'bogus'", "no valid signature found"),
+        ("answer = 'unsigned'", "resolution failed"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let rule = if answer.is_empty() { "type = 'NULL'\nanswer = 'none'" } else { answer };
+        let file = folder.path().join("faults.toml");
+        fs::write(&file, format!("[[fault]]\n{rule}\n")).unwrap();
+        let server = Server::signed(file.to_str().unwrap());
+        let anchor = server.folder.path().join("zones/trust-anchors.conf");
+        let mut delv = Command::new("delv");
+        delv.args(["@127.0.0.1", "-p", &server.port.to_string(), "+root=example", "-a"]).arg(anchor);
+        let output = delv.args(["www.example", "A"]).output().unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains(said), "{answer}: {told}");
+    }
 }
 
 #[test]

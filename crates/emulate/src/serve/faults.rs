@@ -81,10 +81,16 @@ enum Answer {
     Unsigned,
     /// The answer without its additional section.
     WithoutGlue,
+    /// The answer with signatures whose time is over.
+    Expired,
+    /// The answer with signatures whose time is to come.
+    NotYetValid,
+    /// The answer with signatures of which a bit is wrong.
+    Bogus,
 }
 
 /// The words for answers in a file, but for response codes.
-const ANSWERS: [(&str, Answer); 11] = [
+const ANSWERS: [(&str, Answer); 14] = [
     ("none", Answer::None),
     ("reset", Answer::Reset),
     ("truncated", Answer::Truncated),
@@ -96,6 +102,9 @@ const ANSWERS: [(&str, Answer); 11] = [
     ("wrong-question", Answer::WrongQuestion),
     ("unsigned", Answer::Unsigned),
     ("without-glue", Answer::WithoutGlue),
+    ("expired", Answer::Expired),
+    ("not-yet-valid", Answer::NotYetValid),
+    ("bogus", Answer::Bogus),
 ];
 
 /// A query as rules see it.

@@ -3,6 +3,8 @@
 use ldplayer_core::Message;
 use ldplayer_core::message::{HEADER, OPT, flag};
 
+use ldplayer_zone::rtype::RRSIG;
+
 use super::{Answer, Answering};
 
 /// FORMERR and BADVERS (RFC 6895 §2.3).
@@ -10,6 +12,12 @@ const FORMERR: u16 = 1;
 const BADVERS: u16 = 16;
 /// Where the flags of EDNS are in an OPT record, from its name on (RFC 6891 §6.1.2).
 const EDNS_FLAGS: usize = 7;
+
+/// Where the times of a signature are in the data of its record, its signer's name, and how far other times are (RFC 4034 §3.1), in seconds.
+const EXPIRATION: usize = 8;
+const INCEPTION: usize = 12;
+const SIGNER: usize = 18;
+const FAR: u32 = 10 * 365 * 86_400;
 
 /// Whether an answer is possible to a query that has EDNS, or has not.
 pub const fn can(answer: Answer, has_edns: bool) -> bool {
@@ -36,6 +44,13 @@ pub fn change(answer: Answer, query: &[u8], other: &mut Vec<u8>, out: &mut Vec<u
         Answer::WrongId => out[0] ^= 0xff,
         Answer::WrongQuestion => ask_another(out),
         Answer::WithoutGlue => without_additional(out),
+        Answer::Expired => signatures(out, |data| earlier(data, FAR)),
+        Answer::NotYetValid => signatures(out, |data| earlier(data, FAR.wrapping_neg())),
+        Answer::Bogus => signatures(out, |data| {
+            if let Some(last) = data.last_mut() {
+                *last ^= 1;
+            }
+        }),
         Answer::EdnsIgnored | Answer::Unsigned => {
             other.clear();
             match (answer, Message::new(query).and_then(|query| query.without_edns())) {
@@ -100,6 +115,31 @@ fn without_additional(out: &mut Vec<u8>) {
     }
     out.truncate(begin + length);
     out[10..HEADER].copy_from_slice(&u16::from(length > 0).to_be_bytes());
+}
+
+/// Changes the data of each signature.
+fn signatures(out: &mut [u8], change: impl Fn(&mut [u8])) {
+    let Some(message) = Message::new(out) else { return };
+    let [_, records @ ..] = message.counts();
+    let count: u32 = records.into_iter().map(u32::from).sum();
+    let Some(mut at) = message.behind_questions() else { return };
+    for _ in 0..count {
+        let Some(message) = Message::new(out) else { return };
+        let (Some((next, rtype)), Some(data)) = (message.record_at(at), message.rdata_at(at)) else { return };
+        if rtype == RRSIG && next > data + SIGNER {
+            change(&mut out[data..next]);
+        }
+        at = next;
+    }
+}
+
+/// Both times of a signature so many seconds earlier, around the end of 32 bits (RFC 1982).
+fn earlier(data: &mut [u8], seconds: u32) {
+    for at in [EXPIRATION, INCEPTION] {
+        if let Some(time) = data[at..].first_chunk_mut() {
+            *time = u32::from_be_bytes(*time).wrapping_sub(seconds).to_be_bytes();
+        }
+    }
 }
 
 /// The query without the wish for signatures.

@@ -141,6 +141,34 @@ fn signatures_are_left_out() {
     assert_eq!((counts(&signed), counts(&out)), ([1, 2, 1, 2], [1, 1, 1, 2]));
 }
 
+/// Expiration, inception and last octet of the first signature.
+fn signature(octets: &[u8]) -> (u32, u32, u8) {
+    let message = Message::new(octets).unwrap();
+    let mut at = message.behind_questions().unwrap();
+    loop {
+        let (next, rtype) = message.record_at(at).unwrap();
+        let data = message.rdata_at(at).unwrap();
+        if rtype == 46 {
+            let time = |at: usize| u32::from_be_bytes(*octets[data + at..].first_chunk().unwrap());
+            return (time(8), time(12), octets[next - 1]);
+        }
+        at = next;
+    }
+}
+
+#[test]
+fn signatures_have_other_times_or_a_wrong_bit() {
+    let (_, right) = Bed::new("[[fault]]\nshare = '0 %'\nanswer = 'none'").ask(WWW);
+    let (expiration, inception, last) = signature(&right);
+    let ten_years = 10 * 365 * 86_400;
+    assert_eq!(signature(&answered("expired", WWW)), (expiration - ten_years, inception - ten_years, last));
+    assert_eq!(signature(&answered("not-yet-valid", WWW)), (expiration + ten_years, inception + ten_years, last));
+    assert_eq!(signature(&answered("bogus", WWW)), (expiration, inception, last ^ 1));
+    let plain = Query("www.example.", 1, false);
+    let (_, unsigned) = Bed::new("[[fault]]\nshare = '0 %'\nanswer = 'none'").ask(plain);
+    assert_eq!(answered("bogus", plain), unsigned);
+}
+
 #[test]
 fn glue_is_left_out() {
     let query = Query("a.sub.example.", 1, true);
