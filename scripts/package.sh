@@ -85,7 +85,10 @@ tell_cargo() {
         read -r "CC_$name" "AR_$name" <<<"$(scripts/zig.sh "$machine-linux-musl")"
         export "CC_$name" "AR_$name"
     fi
-    local flags="$linker -C link-arg=$build_id --remap-path-prefix=$root=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=registry"
+    local registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
+    # The build folder may be in the repository: what is named later takes precedence.
+    local flags="$linker -C link-arg=$build_id --remap-path-prefix=$root=. --remap-path-prefix=$target_dir=target --remap-path-prefix=$registry=registry"
+    export "CFLAGS_$name=-ffile-prefix-map=$root=. -ffile-prefix-map=$target_dir=target -ffile-prefix-map=$registry=registry"
     export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$rust_target")_RUSTFLAGS=$flags"
     export CARGO_PROFILE_DIST_STRIP=none
 }
@@ -134,7 +137,7 @@ step_binary() {
 
 is_static() {
     if readelf --program-headers "$stage/ldplayer" | grep -q INTERP; then fail "the binary is not static"; fi
-    if grep -qF -e "$root/" -e "${CARGO_HOME:-$HOME/.cargo}/registry" "$stage/ldplayer"; then fail "the binary has paths of this machine in it"; fi
+    if grep -qF -e "$root/" -e "$target_dir/" -e "${CARGO_HOME:-$HOME/.cargo}/registry" "$stage/ldplayer" "$built"; then fail "the binary has paths of this machine in it"; fi
 }
 
 line_tables_are_found() {

@@ -88,17 +88,17 @@ impl Drop for Server {
     }
 }
 
-/// What dig prints.
+/// What dig prints. Where no answer is to come, give `+time=1`.
 fn dig(port: u16, arguments: &[&str]) -> String {
     let mut command = Command::new("dig");
-    command.args(["@127.0.0.1", "-p", &port.to_string(), "+time=1", "+tries=1"]).args(arguments);
+    command.args(["@127.0.0.1", "-p", &port.to_string(), "+time=10", "+tries=1"]).args(arguments);
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
 #[test]
 fn dig_meets_each_fault_and_the_report_counts_it() {
     let server = Server::start("firewall-drops-edns");
-    assert!(server.dig(&["www.example", "A"]).contains("no servers could be reached"));
+    assert!(server.dig(&["+time=1", "www.example", "A"]).contains("no servers could be reached"));
     assert_eq!(server.dig(&["+noedns", "+short", "www.example", "A"]), "192.0.2.80\n");
     assert_eq!(server.end(), [("the firewall drops EDNS".to_owned(), 1)]);
 
@@ -110,7 +110,7 @@ fn dig_meets_each_fault_and_the_report_counts_it() {
     assert!(made.iter().all(|(_, queries)| *queries > 0), "{made:?}");
 
     let server = Server::start("spoofed");
-    let said = server.dig(&["www.example", "A"]);
+    let said = server.dig(&["+time=1", "www.example", "A"]);
     assert!(!said.contains("192.0.2.80\n\n") && said.contains(";;"), "{said}");
     server.end();
 }
@@ -149,8 +149,9 @@ impl Unbound {
         let mut command = Command::new("unbound");
         command.env("PATH", path).args(["-d", "-c", "unbound.conf"]).current_dir(folder);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let unbound = Self { child, port };
-        while !unbound.dig(&["version.bind", "CH", "TXT"]).contains("status: ") {
+        let mut unbound = Self { child, port };
+        while !unbound.dig(&["+time=1", "version.bind", "CH", "TXT"]).contains("status: ") {
+            assert!(unbound.child.try_wait().unwrap().is_none(), "unbound has ended");
             std::thread::sleep(Duration::from_millis(50));
         }
         unbound
