@@ -10,7 +10,7 @@ AR=$CC
 
 for target in "${targets[@]}"; do
     # A toolchain of a distribution has no other targets.
-    if ! [ -e "$(rustc --print sysroot)/lib/rustlib/$target" ] && ! rustup target add "$target" >&2; then
+    if ! [ -e "$(rustc --print sysroot)/lib/rustlib/$target" ] && ! timeout 180 rustup target add "$target" >&2; then
         echo "elsewhere: not checked: there is no standard library for $target (rustup target add $target)" >&2
         continue
     fi
