@@ -138,7 +138,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The file of faults, of which all is right.
+    /// The file of faults, read once to find its errors now; `None` for none.
     fn faults_of(&self, item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<Option<PathBuf>, BadSpec> {
         let name = item.text()?;
         let serves = |server: &ServerTable| server.kind == Kind::META || server.role() == Role::Resolver;

@@ -19,8 +19,8 @@
 //!
 //! # Limitations
 //!
-//! Linux from 5.11 on (`epoll_pwait2`), on 64 bits. Elsewhere everything is there for the compiler, and what only Linux does is refused at run
-//! time: `elsewhere/` has the same functions and types, of which no value can be made. Kernel stamps are of CLOCK_REALTIME, a schedule is of CLOCK_MONOTONIC, and
+//! Linux from 5.11 on (`epoll_pwait2`), on 64 bits. On other systems it compiles: `elsewhere/` declares the same
+//! functions and types, and whatever makes a value fails with one error. Kernel stamps are of CLOCK_REALTIME, a schedule is of CLOCK_MONOTONIC, and
 //! [`clock::realtime_offset_ns`] leads from one to the other. A new user namespace is only given to a process of one thread.
 //!
 //! # Example
@@ -72,6 +72,7 @@ pub mod disk;
 mod elsewhere;
 pub mod inet_diag;
 pub mod interfaces;
+mod kinds;
 pub mod limits;
 pub mod machine;
 pub mod names;

@@ -81,7 +81,7 @@ pub fn try_user_namespace() -> Result<(), NetError> {
     up.map_err(|source| NetError::Routing { what: "loopback", source })
 }
 
-/// New namespaces, that of users among them, in which this user is root.
+/// Makes namespaces of these kinds, a user namespace among them, and makes this user root there.
 pub(crate) fn enter_user_namespace(kinds: &[Kind]) -> Result<(), NetError> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     once_alone(|| Ok(system::leave(kinds)?)).map_err(NetError::Namespace)?;

@@ -16,23 +16,9 @@ use rustix::thread::{capabilities, gettid, move_into_link_name_space, set_curren
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, Timespec};
 
+pub(crate) use crate::kinds::{Kind, NetlinkOf};
 pub(crate) use rustix::mount::mount_bind as bind_mount;
 pub(crate) use rustix::net::netdevice::name_to_index;
-
-/// A namespace of Linux (namespaces(7)).
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    User,
-    Network,
-    Mount,
-}
-
-/// What a netlink socket talks to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NetlinkOf {
-    Routes,
-    Sockets,
-}
 
 /// Leaves the namespaces of these kinds for new ones.
 pub(crate) fn leave(kinds: &[Kind]) -> Result<()> {

@@ -85,7 +85,7 @@ enum Answer {
     Expired,
     /// The answer with signatures whose time is to come.
     NotYetValid,
-    /// The answer with signatures of which a bit is wrong.
+    /// The answer with one bit of each signature flipped.
     Bogus,
 }
 

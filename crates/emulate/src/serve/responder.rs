@@ -111,10 +111,11 @@ impl Responder {
             deed = self.fault(ends, way, query, zone, out);
             rcode = Message::new(out).map_or(rcode, |answer| answer.rcode());
         }
-        match deed {
-            Deed::Send | Deed::SendLater(_) => self.counters.count(zone, way, rcode),
-            Deed::Ignore | Deed::Drop | Deed::Reset => self.counters.count_dropped(),
+        if !matches!(deed, Deed::Send | Deed::SendLater(_)) {
+            self.counters.count_dropped();
+            return deed;
         }
+        self.counters.count(zone, way, rcode);
         if let (Some(marks), Some(zone)) = (&self.current.marks, zone) {
             self.scratch.asked().iter().for_each(|&rrset| marks.mark(zone, rrset as usize));
         }

@@ -10,19 +10,7 @@ use rustix::io::{Errno, Result};
 use rustix::process::{Pid, Signal};
 
 use crate::elsewhere::{Never, needs_linux};
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    User,
-    Network,
-    Mount,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NetlinkOf {
-    Routes,
-    Sockets,
-}
+pub(crate) use crate::kinds::{Kind, NetlinkOf};
 
 pub(crate) fn leave(_: &[Kind]) -> Result<()> {
     Err(Errno::NOSYS)
