@@ -70,14 +70,18 @@ impl Server {
     }
 
     /// Ends it; how often each fault was made.
-    fn end(mut self) -> Vec<(String, u64)> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        let coverage = fs::read(self.folder.path().join("coverage.json")).unwrap();
-        let coverage: Value = serde_json::from_slice(&coverage).unwrap();
+    fn end(self) -> Vec<(String, u64)> {
+        let coverage = self.coverage();
         assert!(coverage["dropped"].is_u64());
         let made = |fault: &Value| (fault["fault"].as_str().unwrap().to_owned(), fault["queries"].as_u64().unwrap());
         coverage["faults"].as_array().unwrap().iter().map(made).collect()
+    }
+
+    /// Ends it; its report.
+    fn coverage(mut self) -> Value {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        serde_json::from_slice(&fs::read(self.folder.path().join("coverage.json")).unwrap()).unwrap()
     }
 }
 
@@ -113,6 +117,17 @@ fn dig_meets_each_fault_and_the_report_counts_it() {
     let said = server.dig(&["+time=1", "www.example", "A"]);
     assert!(!said.contains("192.0.2.80\n\n") && said.contains(";;"), "{said}");
     server.end();
+}
+
+/// The report listed the record of an answer that was never sent as one that had been used.
+#[test]
+fn records_of_dropped_answers_are_unasked() {
+    let server = Server::start("firewall-drops-edns");
+    server.dig(&["+time=1", "www.example", "A"]);
+    let coverage = server.coverage();
+    let unasked = coverage["unasked"].as_array().unwrap();
+    assert!(unasked.iter().any(|set| set["name"] == "www.example."), "{unasked:?}");
+    assert_eq!(coverage["dropped"], 1);
 }
 
 #[test]
