@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use lan::{Asked, Lan, signal, times, wait_for_queries};
+use lan::{Asked, Lan, signal, times};
 use ldplayer_emulate::stock::Process;
 use ldplayer_trace::{Format, Input, OpenOptions, create, open};
 use serde_json::Value;
@@ -127,8 +127,8 @@ fn agents_that_have_the_trace_play_what_agents_play_that_get_it() {
 fn several_hosts_deal_one_trace_and_another_goes_on_where_one_is_killed() {
     let lab = lab(1, 20.0);
     // Two play; one deals with the controller, and one is free.
-    let replay = lab.lan.replay(lab.server, 2, "run", &["--feeders", "1", "--speed", "1.5"]);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay(lab.server, 2, "run", &["--feeders", "1", "--speed", "1.5"]);
+    replay.wait_for_queries(&lab.asked, 500);
     signal(lab.agents[2].id(), "KILL");
     let (status, said) = replay.end();
     assert!(matches!(status, Some(0 | 1)), "{said}");
@@ -140,8 +140,8 @@ fn several_hosts_deal_one_trace_and_another_goes_on_where_one_is_killed() {
 
 fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
     let lab = lab(1, 30.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    replay.wait_for_queries(&lab.asked, 500);
     signal(lab.agents[2].id(), "KILL");
     let (status, said) = replay.end();
     assert_eq!(status, Some(1), "{said}");
@@ -154,8 +154,8 @@ fn a_killed_agent_ends_the_run_with_all_that_the_others_measured() {
 
 fn a_killed_agent_is_done_without_where_that_is_asked_for() {
     let lab = lab(1, 20.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "continue", "--keep-responses"]);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "continue", "--keep-responses"]);
+    replay.wait_for_queries(&lab.asked, 500);
     signal(lab.agents[1].id(), "KILL");
     let (status, said) = replay.end();
     assert_eq!(status, Some(1), "{said}");
@@ -177,8 +177,8 @@ fn a_killed_agent_is_done_without_where_that_is_asked_for() {
 
 fn another_agent_goes_on_with_the_clients_of_a_frozen_one_and_nothing_is_sent_twice() {
     let lab = lab(1, 40.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
-    wait_for_queries(&lab.asked, 300);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
+    replay.wait_for_queries(&lab.asked, 300);
     signal(lab.agents[3].id(), "STOP");
     thread::sleep(Duration::from_secs(25));
     signal(lab.agents[3].id(), "CONT");
@@ -202,8 +202,8 @@ fn another_agent_goes_on_with_the_clients_of_a_frozen_one_and_nothing_is_sent_tw
 
 fn an_agent_that_is_cut_off_is_lost_and_its_clients_go_on_elsewhere() {
     let lab = lab(1, 30.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
-    wait_for_queries(&lab.asked, 300);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &["--on-agent-loss", "reassign"]);
+    replay.wait_for_queries(&lab.asked, 300);
     lab.lan.cut_off(0);
     let (status, said) = replay.end();
     assert_eq!(status, Some(1), "{said}");
@@ -232,8 +232,8 @@ fn with_responses(lan: &Lan) -> &'static str {
 fn queries_that_wait_for_answers_of_a_killed_agent_are_sent_by_another_one() {
     let lab = lab(1, 30.0);
     let options = ["--on-agent-loss", "reassign", "--dependencies", "client"];
-    let replay = lab.lan.replay_of(with_responses(&lab.lan), lab.server, AGENTS, "run", &options);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay_of(with_responses(&lab.lan), lab.server, AGENTS, "run", &options);
+    replay.wait_for_queries(&lab.asked, 500);
     signal(lab.agents[2].id(), "KILL");
     let (status, said) = replay.end();
     assert_eq!(status, Some(1), "{said}");
@@ -271,8 +271,8 @@ fn an_agent_whose_disk_is_full_brings_what_it_has_and_another_one_goes_on() {
 
 fn a_nats_server_that_is_started_again_loses_nothing() {
     let mut lab = lab(1, 20.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    replay.wait_for_queries(&lab.asked, 500);
     signal(lab.nats[0].id(), "KILL");
     thread::sleep(Duration::from_secs(1));
     lab.nats[0] = lab.lan.nats(0);
@@ -286,8 +286,8 @@ fn a_nats_server_that_is_started_again_loses_nothing() {
 
 fn a_nats_server_that_is_gone_for_good_is_told_and_the_run_goes_on_with_another() {
     let mut lab = lab(1, 30.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &[]);
+    replay.wait_for_queries(&lab.asked, 500);
     signal(lab.nats[0].id(), "KILL");
     let (status, said) = replay.end();
     assert_eq!(status, Some(3), "{said}");
@@ -306,8 +306,8 @@ fn a_nats_server_that_is_gone_for_good_is_told_and_the_run_goes_on_with_another(
 
 fn a_cluster_that_loses_a_server_loses_no_query() {
     let lab = lab(3, 20.0);
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--nats-replicas", "3"]);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &["--nats-replicas", "3"]);
+    replay.wait_for_queries(&lab.asked, 500);
     // Streams have their leaders on all three, so that whichever goes, some lose theirs.
     signal(lab.nats[1].id(), "KILL");
     let (status, said) = replay.end();
@@ -324,8 +324,8 @@ fn a_trace_that_can_be_read_once_only_is_not_gone_on_with() {
     let mut command =
         lab.lan.controller(&["replay", "-", "--server", &server, "--agents", "2", "--nats", &url, "-o", "run"]);
     command.args(lan::OPTIONS).stdin(std::fs::File::open(lab.lan.file("trace.tsv")).unwrap());
-    let replay = lan::Replay::start(&mut command, &lab.lan.file("run.said"));
-    wait_for_queries(&lab.asked, 200);
+    let mut replay = lan::Replay::start(&mut command, &lab.lan.file("run.said"));
+    replay.wait_for_queries(&lab.asked, 200);
     signal(replay.id(), "KILL");
     drop(replay.end());
     let mut command = lab.lan.controller(&["replay", "--resume", "run", "--nats", &url]);
@@ -337,8 +337,8 @@ fn a_trace_that_can_be_read_once_only_is_not_gone_on_with() {
 fn another_controller_goes_on_where_one_was_killed() {
     let lab = lab(1, 20.0);
     let watched = std::process::id().to_string();
-    let replay = lab.lan.replay(lab.server, AGENTS, "run", &["--watch-pid", &watched]);
-    wait_for_queries(&lab.asked, 500);
+    let mut replay = lab.lan.replay(lab.server, AGENTS, "run", &["--watch-pid", &watched]);
+    replay.wait_for_queries(&lab.asked, 500);
     signal(replay.id(), "KILL");
     drop(replay.end());
     thread::sleep(Duration::from_secs(2));

@@ -1,14 +1,13 @@
 //! An agent's stream at the NATS server, which holds its queries in order and each once.
 //!
 //! The controller writes ([`crate::publish`]), the agent reads ([`crate::receive`]). What the agent has read is deleted
-//! from the stream, whose size
-//! is limited: a slow agent fills only its own stream.
+//! from the stream, whose size is limited: a slow agent fills only its own stream.
 
 use std::time::Duration;
 
 use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
-use async_nats::jetstream::{Context, ErrorCode};
+use async_nats::jetstream::{self, Context, ErrorCode};
 
 use crate::error::ClusterError;
 
@@ -65,9 +64,7 @@ impl ShardStream {
 
     fn refused(&self, error: &CreateStreamError, octets: i64) -> ClusterError {
         match error.kind() {
-            CreateStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED => {
-                ClusterError::Full { octets }
-            }
+            CreateStreamErrorKind::JetStream(error) if is_full(&error) => ClusterError::Full { octets },
             _ => ClusterError::store(format!("making stream {}", self.name()), error),
         }
     }
@@ -88,5 +85,15 @@ impl ShardStream {
     pub async fn remove(&self, context: &Context) {
         // Errors of cleaning up are ignored.
         let _ = context.delete_stream(self.name()).await;
+    }
+}
+
+/// Whether a server refuses a stream since it has not that much storage left. A cluster says that it finds no servers for the stream, and
+/// only the text of its error says why.
+fn is_full(error: &jetstream::Error) -> bool {
+    match error.error_code() {
+        ErrorCode::STORAGE_RESOURCES_EXCEEDED => true,
+        ErrorCode::CLUSTER_NO_PEERS => error.to_string().contains("insufficient storage"),
+        _ => false,
     }
 }

@@ -194,6 +194,41 @@ fn streams_are_smaller_on_a_server_short_of_storage_and_one_without_is_told() {
     Distributor::open(&bus, 13, &names(2), (1 << 30, 1), Turn::ALL).unwrap();
 }
 
+/// Three servers that are a cluster, on addresses of this process alone, with so much storage each; and their URL.
+fn cluster(folder: &std::path::Path, storage: &str) -> (Vec<Process>, String) {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let routes: Vec<String> = (1..=3).map(|at| format!("nats://127.{high}.{low}.{at}:6222")).collect();
+    let one = |at: usize| {
+        let folder = folder.join(at.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let text = format!(
+            "server_name: n{at}\njetstream {{ store_dir: \"STORE\", max_file_store: {storage} }}\n\
+             cluster {{ name: c, listen: \"127.{high}.{low}.{at}:6222\", routes: [{}] }}\n",
+            routes.join(", ")
+        );
+        configured(&folder, &text)
+    };
+    let (servers, addresses): (Vec<_>, Vec<_>) = (1..=3).map(one).unzip();
+    let urls: Vec<String> = addresses.iter().map(|address| format!("nats://me:secret@{address}")).collect();
+    (servers, urls.join(","))
+}
+
+#[test]
+fn streams_are_smaller_on_a_cluster_short_of_storage_and_one_without_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_servers, url) = cluster(folder.path(), "300MB");
+    let bus = Bus::connect(&Link { url, ..Link::default() }, "x").unwrap();
+    // Four of 64 MiB fit each server, and four of the default of 1 GiB do not.
+    let mut first = Distributor::open(&bus, 21, &names(4), (1 << 30, 3), Turn::ALL).unwrap();
+    let all = queries(1_000, 50);
+    first.give(&bus, &all).unwrap();
+    first.finish(&bus).unwrap();
+    let read: usize = (0..4).map(|shard| read(&bus, 21, shard).unwrap().len()).sum();
+    assert_eq!(read, all.len());
+    let refused = Distributor::open(&bus, 22, &names(3), (1 << 30, 3), Turn::ALL).err().unwrap();
+    assert!(matches!(refused, ClusterError::Full { .. }), "{refused}");
+}
+
 /// A certificate of its own authority for 127.0.0.1, as openssl makes it: the paths of certificate and key.
 fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
     let (certificate, key) = (folder.join("server.pem"), folder.join("server.key"));

@@ -22,6 +22,8 @@ const CONTROLLER: usize = 1;
 const FIRST_NATS: usize = 2;
 /// What agents may do: send load to the hosts of the LAN, and read traces.
 const MAY: [&str; 4] = ["--allow-target", "10.77.0.0/24", "--trace-dir", "/"];
+/// What streams may reserve at a NATS server: without this it is a share of what the disk has free.
+const FILE_STORE: &str = "64GB";
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -118,7 +120,7 @@ impl Lan {
         };
         let text = format!(
             "server_name: nats-{at}\nlisten: \"{address}:4222\"\nhttp: \"{address}:8222\"\nmax_payload: 1MB\n\
-             jetstream {{ store_dir: \"{}\" }}\nauthorization {{ user: lab, password: secret }}\n{cluster}",
+             jetstream {{ store_dir: \"{}\", max_file_store: {FILE_STORE} }}\nauthorization {{ user: lab, password: secret }}\n{cluster}",
             store.display()
         );
         let configuration = self.file(&format!("nats-{at}.conf"));
@@ -232,6 +234,18 @@ impl Replay {
         self.child.id()
     }
 
+    /// Waits until the DNS server was asked so often. A replay that ends before says why.
+    pub fn wait_for_queries(&mut self, asked: &Asked, count: usize) {
+        let begun = Instant::now();
+        let came = || asked.lock().unwrap().len();
+        while came() < count {
+            let ended = self.child.try_wait().unwrap();
+            let waits = ended.is_none() && begun.elapsed() < PATIENCE;
+            assert!(waits, "{} of {count} queries came; end: {ended:?}; it said: {}", came(), self.said());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Waits for its end. Returns its exit status and what it said.
     pub fn end(mut self) -> (Option<i32>, String) {
         let begun = Instant::now();
@@ -262,15 +276,6 @@ impl Drop for Replay {
 pub fn signal(process: u32, name: &str) {
     let sent = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().unwrap();
     assert!(sent.success());
-}
-
-/// Waits until the DNS server was asked so often.
-pub fn wait_for_queries(asked: &Asked, count: usize) {
-    let begun = Instant::now();
-    while asked.lock().unwrap().len() < count {
-        assert!(begun.elapsed() < PATIENCE, "{} of {count} queries came", asked.lock().unwrap().len());
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// How often each name was asked for.
