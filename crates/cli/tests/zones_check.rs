@@ -338,7 +338,7 @@ fn a_stock_resolver_is_asked_what_clients_would_get() {
         4\t192.0.2.1\t192.0.2.2\tno.example\tA\tNXDOMAIN\n";
     fs::write(&trace, recorded).unwrap();
     let options = [&QUICK[..], &["--trace", trace.to_str().unwrap()]].concat();
-    for kind in ["unbound", "knot-resolver", "pdns-recursor"] {
+    for kind in ["unbound", "bind-resolver", "knot-resolver", "pdns-recursor"] {
         let (status, said) = json(directory.path(), &[&options[..], &["--resolver", kind]].concat());
         let got = &said["resolver"];
         assert_eq!(

@@ -1,6 +1,7 @@
 //! Stock servers: each with a generated configuration in a work directory, ended when dropped.
 
 mod bind;
+mod bind_resolver;
 mod dnsdist;
 mod error;
 mod kind;

@@ -55,7 +55,7 @@ pub struct Args {
     /// Replay to a resolver, which resolves in an emulated Internet
     #[arg(long)]
     recursive: bool,
-    /// Resolver: unbound, knot-resolver or pdns-recursor
+    /// Resolver: unbound, bind-resolver, knot-resolver or pdns-recursor
     #[arg(long, value_name = "NAME", default_value = "unbound", requires = "recursive", value_parser = Kind::resolver)]
     resolver: Kind,
     /// Open the report in a browser at the end

@@ -8,7 +8,9 @@ use ldplayer_core::nearest::suggest;
 use ldplayer_core::{Transport, serde_as_text};
 use ldplayer_net::programs;
 
-use super::{Configured, Program, Zone, bind, dnsdist, knot, knot_resolver, nsd, pdns_recursor, powerdns, unbound};
+use super::{
+    Configured, Program, Zone, bind, bind_resolver, dnsdist, knot, knot_resolver, nsd, pdns_recursor, powerdns, unbound,
+};
 
 /// The file with the configuration of [`Kind::COMMAND`] in its work directory.
 pub(super) const CONFIG: &str = "config";
@@ -125,6 +127,7 @@ pub struct Kind(pub(super) &'static Description);
 impl Kind {
     pub const NSD: Self = Self(&nsd::NSD);
     pub const BIND: Self = Self(&bind::BIND);
+    pub const BIND_RESOLVER: Self = Self(&bind_resolver::BIND_RESOLVER);
     pub const KNOT: Self = Self(&knot::KNOT);
     pub const UNBOUND: Self = Self(&unbound::UNBOUND);
     pub const KNOT_RESOLVER: Self = Self(&knot_resolver::KNOT_RESOLVER);
@@ -158,11 +161,12 @@ impl Kind {
     pub const ADDRESS: Self = Self(&Description { name: "address", speaks: &Transport::ALL, ..Description::NONE });
 
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NSD,
         Self::BIND,
         Self::KNOT,
         Self::UNBOUND,
+        Self::BIND_RESOLVER,
         Self::KNOT_RESOLVER,
         Self::POWERDNS,
         Self::PDNS_RECURSOR,
@@ -302,7 +306,7 @@ mod tests {
         );
         assert_eq!(
             Kind::resolver("bind").unwrap_err().to_string(),
-            "unknown resolver `bind`: use unbound, knot-resolver, pdns-recursor"
+            "unknown resolver `bind`: use unbound, bind-resolver, knot-resolver, pdns-recursor"
         );
     }
 

@@ -226,6 +226,20 @@ impl Tls {
     }
 }
 
+/// The DS records of a file of trust anchors, which has them as zone files do, as BIND wants them.
+fn anchors(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let anchor = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| word.eq_ignore_ascii_case("DS"))?;
+        let (numbers, digest) = words.get(at + 1..)?.split_at_checked(3)?;
+        let (zone, numbers, digest) = (quotable(words.first()?).ok()?, numbers.join(" "), digest.concat());
+        let is_plain = digest.bytes().all(|octet| octet.is_ascii_hexdigit());
+        is_plain.then(|| context! { zone, numbers, digest })
+    };
+    text.lines().filter_map(anchor).collect()
+}
+
 impl StockServer {
     /// The text of its configuration.
     ///
@@ -275,6 +289,7 @@ impl StockServer {
             per_thread => usize::from(told.threads) * listen.len().max(1) * if told.tls.is_some() { 3 } else { 1 },
             root_hints => told.root_hints.as_ref().map(readable).transpose()?,
             trust_anchor => told.trust_anchor.as_ref().map(readable).transpose()?,
+            anchors => told.trust_anchor.as_deref().map(anchors),
             qname_minimisation => told.qname_minimisation,
             ipv6 => told.ipv6,
         })

@@ -19,7 +19,7 @@ fn text(kind: Kind, zones: &[Zone], settings: StockSettings) -> Result<String, S
 }
 
 /// Lines of each configuration with the settings of the test below.
-const WANTED: [(Kind, &[&str]); 8] = [
+const WANTED: [(Kind, &[&str]); 9] = [
     (Kind::NSD, &["ip-address: ::1@5301", "::1@853", "server-count: 3", "tcp-timeout: 3", "name: \"example.\""]),
     (
         Kind::BIND,
@@ -44,6 +44,18 @@ const WANTED: [(Kind, &[&str]); 8] = [
             "do-ip6: no",
             "interface: 127.0.0.1@5300",
             "module-config: \"iterator\"",
+        ],
+    ),
+    (
+        Kind::BIND_RESOLVER,
+        &[
+            "listen-on port 5300 { 127.0.0.1; };",
+            "listen-on-v6 port 853 tls experiment { ::1; };",
+            "max-cache-size 1048576;",
+            "tcp-clients 80;",
+            "qname-minimization off;",
+            "server ::/0 { bogus yes; };",
+            "dnssec-validation no;",
         ],
     ),
     (
@@ -116,6 +128,7 @@ fn without_a_trust_anchor_nothing_validates() {
         (Kind::UNBOUND, "module-config: \"validator iterator\""),
         (Kind::KNOT_RESOLVER, "trust_anchors.add_file("),
         (Kind::PDNS_RECURSOR, "dnssec=validate"),
+        (Kind::BIND_RESOLVER, "dnssec-validation yes;"),
     ] {
         let with = |trust_anchor| text(kind, &[], StockSettings { trust_anchor, ..StockSettings::default() }).unwrap();
         assert!(!with(None).contains(wanted));
