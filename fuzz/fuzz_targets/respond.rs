@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use ldplayer_core::Message;
-use ldplayer_zone::{Scratch, Transport, Zone, load, respond};
+use ldplayer_core::{Cidr, Message};
+use ldplayer_zone::{Pick, Scratch, Transport, Zone, load, respond, serial_of};
 use libfuzzer_sys::fuzz_target;
 
 /// One zone of each kind of denial.
@@ -24,9 +24,12 @@ static ZONES: LazyLock<[Zone; 2]> = LazyLock::new(|| {
 
 fuzz_target!(|data: &[u8]| {
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-    for zone in &*ZONES {
+    let by_subnet = Pick::BySubnet(Cidr::new([192, 0, 2, 1].into(), 32));
+    let _ = serial_of(data);
+    for (zone, pick) in ZONES.iter().flat_map(|zone| [(zone, Pick::Fixed), (zone, by_subnet)]) {
         for (transport, most) in [(Transport::Udp, 1232), (Transport::Tcp, 65_535)] {
             out.clear();
+            scratch.set_pick(pick);
             let reply = respond(zone, data, transport, &mut scratch, &mut out);
             assert!(out.len() <= most && reply.length == out.len());
             if let (Some(question), Some(message)) = (reply.question, Message::new(&out)) {

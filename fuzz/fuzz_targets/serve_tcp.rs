@@ -34,7 +34,7 @@ fn serve(segments: &[&[u8]]) -> io::Result<()> {
     let mut connections = Connections::new(place, 1_000, 0);
     let mut client = TcpStream::connect(listener.local_addr()?)?;
     let (stream, peer) = listener.accept()?;
-    connections.handle_accepted(0, stream, peer.ip(), &poll);
+    connections.handle_accepted(0, (stream, None), peer.ip(), &poll);
     for segment in segments {
         // The server may have closed the connection.
         if client.write_all(segment).is_err() {

@@ -2,12 +2,14 @@
 
 mod agent;
 mod agents;
+mod answering;
 mod archive;
 mod compare;
 mod completions;
 mod convert;
 mod demo;
 mod doctor;
+mod encrypting;
 mod experiment;
 mod find;
 mod fit;
@@ -26,6 +28,7 @@ mod rows;
 mod serve;
 mod summary;
 mod testbed;
+mod when;
 mod zones;
 
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ const LDPLAYER: &str = env!("CARGO_BIN_EXE_ldplayer");
 const SCREEN: usize = 50;
 
 /// Examples with one of these need what is not in the folder, and what tests it.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 15] = [
     ("--nats", "agents on other hosts: tests/agents.rs"),
     ("testbed ", "a testbed: tests/testbed.rs"),
     ("ldplayer proxy", "a testbed: tests/testbed.rs"),
@@ -22,6 +22,7 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("--start-server", "a configuration of NSD: tests/start_server.rs"),
     ("ldplayer ratio", "a server far away: tests/ratio.rs"),
     ("ldplayer serve", "it stays: tests/serve.rs"),
+    ("--side clients", "a capture of a resolver's clients: tests/zones_of_clients.rs"),
     ("zones fetch", "the Internet: tests/zones_fetch.rs"),
     ("dot --tls-insecure", "a server with TLS: tests/transports.rs"),
     ("unix:", "software that sends dnstap: tests/dnstap.rs"),

@@ -53,6 +53,7 @@
 
 pub mod cidr;
 pub mod client;
+pub mod client_subnet;
 pub mod compare;
 pub mod compressed;
 pub mod damage;
@@ -79,6 +80,7 @@ pub mod transport;
 pub mod wire;
 
 pub use cidr::Cidr;
+pub use client_subnet::ClientSubnet;
 pub use compare::{Answer, Differs, Fingerprint, Ignore, IgnoreRule};
 pub use message::Message;
 pub use outcome::{Outcome, Reason, Segments, Status};

@@ -1,5 +1,6 @@
 //! A checked, borrowed view of a DNS message and the edits made in place (RFC 1035 §4.1, RFC 6891 §6.1).
 
+use crate::client_subnet::{CLIENT_SUBNET, ClientSubnet};
 use crate::name;
 
 /// Octets of the header.
@@ -202,8 +203,13 @@ impl<'a> Message<'a> {
         self.option(NSID).filter(|value| !value.is_empty())
     }
 
+    /// The subnet of the client, where the message has one that is well-formed (RFC 7871 §6).
+    pub fn client_subnet(&self) -> Option<ClientSubnet> {
+        ClientSubnet::read(self.option(CLIENT_SUBNET)?)
+    }
+
     /// The value of the first EDNS option with this code (RFC 6891 §6.1.2).
-    fn option(&self, wanted: u16) -> Option<&'a [u8]> {
+    pub fn option(&self, wanted: u16) -> Option<&'a [u8]> {
         self.option_at(self.opt_offset()?, wanted)
     }
 

@@ -9,6 +9,7 @@ mod links;
 mod report;
 pub mod resolved;
 mod stock;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -67,7 +68,8 @@ pub fn check(
     let mut report = Report::new(files.len());
     let sources = load(&files, reading, &mut report);
     stock::check(checkers, directory, &sources, &mut report)?;
-    let (zones, sources) = build(sources, &mut report);
+    let (mut zones, sources) = build(sources, &mut report);
+    versions::check(directory, &mut zones, &sources, &mut report);
     let set = ZoneSet::with_lame(zones, Vec::new(), &Lame::read(directory)?)?;
     links::check(&set, &sources, &mut report);
     dnssec::check(&sources, now, &mut report)?;
@@ -113,6 +115,7 @@ fn of_error(file: PathBuf, error: &SetError) -> Finding {
         SetError::Class { class, .. } => {
             Finding::error("load", file, 0, format!("the zone has class {class}: only class IN is served"))
         }
+        SetError::Versions { problem, .. } => Finding::error("load", file, 0, problem.clone()),
         other => Finding::error("load", file, 0, other.to_string()),
     }
 }

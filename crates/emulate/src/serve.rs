@@ -5,21 +5,27 @@
 //! sockets of its own for the same addresses (SO_REUSEPORT), and its own connections and counters. For a query, nothing is allocated,
 //! locked or logged.
 
+pub mod answers;
 pub mod counters;
 pub mod coverage;
 pub mod faults;
 pub mod forecast;
+pub mod identity;
 pub mod index;
 pub mod lame;
 mod marks;
+mod options;
 mod responder;
 pub mod room;
 pub mod set;
 mod shared;
+mod stream;
 mod sums;
 pub mod tcp;
+mod transfer;
 mod udp;
 pub mod unknown;
+pub mod versions;
 mod worker;
 
 use std::io;
@@ -31,8 +37,10 @@ use ldplayer_net::poll::Wake;
 use ldplayer_net::udp::UdpSocket;
 use ldplayer_net::{clock, limits, pin, settings, tcp as net_tcp};
 pub use ldplayer_zone::UDP_SIZE;
+use rustls::ServerConfig;
 
 use crate::stock::{StockError, probe};
+use answers::{Answers, Chooser, Clock};
 use coverage::Coverage;
 use faults::{Faults, Maker};
 use marks::Marks;
@@ -54,6 +62,8 @@ const BACKLOG: i32 = 1_024;
 pub struct Options {
     /// Addresses to listen on. Unspecified ones mean all addresses of this host.
     pub listen: Vec<SocketAddr>,
+    /// Where to listen for TLS.
+    pub tls: Option<Tls>,
     /// Whether every address serves all zones.
     pub everywhere: bool,
     /// Number of threads, at least 1.
@@ -68,6 +78,23 @@ pub struct Options {
     pub marks: bool,
     /// Faults to make on purpose.
     pub faults: Option<Arc<Faults>>,
+    /// Whether zones may be transferred over connections.
+    pub transfers: bool,
+    /// Which versions of record sets answers have.
+    pub answers: Answers,
+    /// The seed of what is drawn among them.
+    pub seed: u64,
+    /// The clock of their recording.
+    pub clock: Arc<Clock>,
+}
+
+/// Where a server listens for TLS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The addresses.
+    pub listen: Vec<SocketAddr>,
+    /// The certificate and all else.
+    pub config: Arc<ServerConfig>,
 }
 
 impl Default for Options {
@@ -76,6 +103,7 @@ impl Default for Options {
         let workers = pin::allowed_cores().map_or(1, |cores| cores.len().max(1));
         Self {
             listen: everything(PORT),
+            tls: None,
             everywhere: false,
             workers,
             connections: tcp::CONNECTIONS,
@@ -83,6 +111,10 @@ impl Default for Options {
             udp_size: UDP_SIZE,
             marks: false,
             faults: None,
+            transfers: false,
+            answers: Answers::default(),
+            seed: 0,
+            clock: Arc::default(),
         }
     }
 }
@@ -134,12 +166,16 @@ pub struct Server {
     everywhere: bool,
     udp_size: u16,
     faults: Option<Arc<Faults>>,
+    transfers: bool,
+    /// Which versions answers have, unless those of the zone files.
+    chooser: Option<Chooser>,
     /// When it began, in nanoseconds of CLOCK_MONOTONIC.
     begun_ns: i64,
     room: Arc<Room>,
     wakes: Vec<Arc<Wake>>,
     threads: Vec<JoinHandle<()>>,
     listening: Vec<SocketAddr>,
+    listening_tls: Vec<SocketAddr>,
 }
 
 impl Server {
@@ -152,19 +188,26 @@ impl Server {
         let _ = limits::raise_nofile();
         let marks = options.marks.then(|| Arc::new(Marks::new(&set)));
         let workers = options.workers.max(1);
-        let (sockets, listening) = open(options, workers)?;
+        let (mut sockets, listening) = open(options, workers)?;
+        let listening_tls = open_tls(options, &mut sockets)?;
         let current = Current { set: Arc::new(set), marks };
         let shared = Arc::new(Shared::new(current));
+        let begun_ns = clock::monotonic_ns();
+        let Options { answers, seed, .. } = *options;
+        let chooser = Chooser { answers, seed, clock: Arc::clone(&options.clock), begun_ns };
         let mut server = Self {
             shared,
             everywhere: options.everywhere,
             udp_size: options.udp_size,
             faults: options.faults.clone(),
-            begun_ns: clock::monotonic_ns(),
+            transfers: options.transfers,
+            chooser: Some(chooser).filter(|_| answers != Answers::Fixed),
+            begun_ns,
             room: Arc::new(Room::new(options.connections)),
             wakes: Vec::new(),
             threads: Vec::new(),
             listening,
+            listening_tls,
         };
         for sockets in sockets {
             server.start_worker(sockets, options.idle_ns).map_err(ServeError::Worker)?;
@@ -176,7 +219,10 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         let maker = |faults| Maker::new(faults, self.threads.len(), self.begun_ns);
         let responder = Responder::new(shared.current(), self.everywhere, self.udp_size);
-        let responder = responder.with_faults(self.faults.clone().map(maker));
+        let responder = responder
+            .with_faults(self.faults.clone().map(maker))
+            .with_answers(self.chooser.clone())
+            .with_transfers(self.transfers);
         let (mut worker, wake) = Worker::new(sockets, &self.room, idle_ns, responder, Arc::clone(&shared))?;
         shared.begin();
         let run = move || {
@@ -195,6 +241,11 @@ impl Server {
     /// The addresses that it listens on, with ports.
     pub fn listening(&self) -> &[SocketAddr] {
         &self.listening
+    }
+
+    /// The addresses that it listens on for TLS, with ports.
+    pub fn listening_tls(&self) -> &[SocketAddr] {
+        &self.listening_tls
     }
 
     /// The zones that it currently serves.
@@ -259,7 +310,7 @@ impl Drop for Server {
 /// Opens sockets for each worker, all on the same addresses.
 fn open(options: &Options, workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAddr>), ServeError> {
     let listen = &options.listen;
-    let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets { udp: Vec::new(), tcp: Vec::new() }).collect();
+    let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets { udp: Vec::new(), tcp: Vec::new(), tls: None }).collect();
     let mut listening = Vec::new();
     // Another process that shares the ports would silently take a part of the queries. Checked before ours are open: those of all IPv6
     // addresses block those of IPv4 by default.
@@ -280,4 +331,22 @@ fn open(options: &Options, workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAd
         listening.push(bind);
     }
     Ok((all, listening))
+}
+
+/// Opens listeners for TLS for each worker, behind the others.
+fn open_tls(options: &Options, all: &mut [Sockets]) -> Result<Vec<SocketAddr>, ServeError> {
+    let Some(Tls { listen, config }) = &options.tls else { return Ok(Vec::new()) };
+    let mut listening = Vec::new();
+    for &address in listen {
+        let failed = |source| ServeError::Listen { address, source };
+        let mut bind = address;
+        for sockets in &mut *all {
+            let listener = probe::open_free(|| net_tcp::listen(bind, BACKLOG)).map_err(failed)?;
+            bind = listener.local_addr().map_err(failed)?;
+            sockets.tls.get_or_insert_with(|| (sockets.tcp.len(), Arc::clone(config)));
+            sockets.tcp.push(listener);
+        }
+        listening.push(bind);
+    }
+    Ok(listening)
 }

@@ -4,10 +4,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use ldplayer_core::client::ClientModel;
 use ldplayer_core::time::Span;
+use ldplayer_core::{PolicyOverrides, Transport};
 use ldplayer_net::clock;
 use ldplayer_results::{ResultsError, State};
-use ldplayer_run::{FinishedRun, Observer, Progress, RunError, RunSpec, Server, Wish, prepare};
+use ldplayer_run::{FinishedRun, Observer, Progress, RunError, RunSpec, Server, TransportChoice, Wish, prepare};
+use ldplayer_trace::Dependencies;
+use ldplayer_workload::Timing;
 use rustix::fs::statvfs;
 
 use crate::certificate::{self, Certificate};
@@ -22,6 +26,8 @@ use crate::zones::{Ready, Zones};
 
 /// With less free space than this, the disk counts as full.
 const FULL: u64 = 2 << 20;
+/// Queries under way at once while a cache is filled: few enough for every server.
+const WARMING: usize = 100;
 
 /// The zones and certificates that the servers of each cell need, made once.
 pub(crate) fn needs(plan: &Plan, directory: &Path, options: &Options) -> Result<Vec<Needs>, ExperimentError> {
@@ -107,8 +113,11 @@ impl Maker<'_> {
         let (options, warm_up) = (self.options, self.plan.experiment.warm_up);
         let needs = &self.needs[place];
         let mut look = Look { watcher: &mut *self.watcher, at };
-        let made = place::make(&cell.stage, needs, &cell.spec, &logs, |found| {
+        let made = place::make(&cell.stage, needs, &cell.spec, (&directory, &logs), |found| {
             let spec = aimed(spec, found, needs);
+            if cell.stage.is_warm {
+                warm(asking_all(&spec), &directory, options, &mut look)?;
+            }
             replay(spec, warm_up, &directory, options, &mut look)
         });
         let is_full = made.as_ref().is_ok_and(|(ran, _)| ran.as_ref().is_err_and(|error| fills(error, &directory)));
@@ -185,15 +194,40 @@ fn replay(mut spec: RunSpec, warm_up: Option<Span>, directory: &Path, options: &
             first.stop = Some(Span::from_ns(spec.start.map_or(0, Span::ns) + warm_up.ns()));
             spec.start = first.stop;
         }
-        let scratch = with_ending(directory, "warm-up");
-        let warmed = play(first, &scratch, options, look);
-        // The warm-up must not be mistaken for a run.
-        let _ = fs::remove_dir_all(&scratch);
-        if warmed?.document.report.state != State::Complete {
-            return Err(RunError::CutShort("interrupted during warm-up".to_owned()));
-        }
+        warm(first, directory, options, look)?;
     }
     play(spec, directory, options, look)
+}
+
+/// Makes a replay before a run, and keeps nothing of it.
+fn warm(spec: RunSpec, directory: &Path, options: &Options, look: &mut Look<'_>) -> Result<(), RunError> {
+    let scratch = with_ending(directory, "warm-up");
+    let warmed = play(spec, &scratch, options, look);
+    // The warm-up must not be mistaken for a run.
+    let _ = fs::remove_dir_all(&scratch);
+    match warmed?.document.report.state {
+        State::Complete => Ok(()),
+        _ => Err(RunError::CutShort("interrupted during warm-up".to_owned())),
+    }
+}
+
+/// The replay that asks a server everything that a run will, over UDP, as soon as it answers.
+fn asking_all(spec: &RunSpec) -> RunSpec {
+    RunSpec {
+        timing: Timing::Fast,
+        rate: None,
+        speed: None,
+        passes: None,
+        duration: None,
+        transport: TransportChoice::All(Transport::Udp),
+        class: Vec::new(),
+        dependencies: Dependencies::None,
+        policy: PolicyOverrides { client: Some(ClientModel::Open), ..spec.policy },
+        expect: Vec::new(),
+        metrics: None,
+        max_outstanding: WARMING,
+        ..spec.clone()
+    }
 }
 
 /// Makes a replay, here or on agents.

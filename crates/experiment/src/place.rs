@@ -15,7 +15,7 @@ use ldplayer_net::veth;
 use ldplayer_run::{RunSpec, Server, cpu_limit};
 
 use crate::stage::Stage;
-use crate::started::{Needs, Started};
+use crate::started::{Needs, Serving, Started};
 
 /// Why a run has no place or no servers.
 #[derive(Debug, thiserror::Error)]
@@ -46,17 +46,17 @@ pub(crate) struct RunEnvironment {
 /// The result of a run, and the error of a server that died.
 pub(crate) type PlaceResult<T> = Result<(T, Option<String>), PlaceError>;
 
-/// Makes a run at its place. Servers, namespaces and wire are gone on return; server logs are kept in `logs`.
+/// Makes a run at its place, in `directory`. Servers, namespaces and wire are gone on return; server logs are kept in `logs`.
 ///
 /// This process must have the right to make namespaces, where the stage needs one.
 pub(crate) fn make<T: Send>(
     stage: &Stage,
     needs: &Needs,
     spec: &RunSpec,
-    logs: &Path,
+    (directory, logs): (&Path, &Path),
     run: impl FnOnce(&RunEnvironment) -> T + Send,
 ) -> PlaceResult<T> {
-    let place = Place { stage, needs, spec, logs };
+    let place = Place { stage, needs, spec, directory, logs };
     match (&stage.link, stage.is_ours(), stage.resolves()) {
         (Some(_), false, _) if spec.start_server.is_some() => place.wired(run),
         (_, false, _) => aside(|| Ok((run(&RunEnvironment::default()), None))),
@@ -77,10 +77,17 @@ struct Place<'a> {
     stage: &'a Stage,
     needs: &'a Needs,
     spec: &'a RunSpec,
+    directory: &'a Path,
     logs: &'a Path,
 }
 
 impl Place<'_> {
+    fn serving(&self) -> Serving<'_> {
+        let Stage { faults, answers, .. } = self.stage;
+        let (faults, answers) = (faults.as_deref(), answers.as_deref());
+        Serving { faults, answers, run: self.directory, seed: self.spec.seed }
+    }
+
     /// On loopback, in a namespace in which every address is local.
     fn alone<T: Send>(&self, run: impl FnOnce(&RunEnvironment) -> T + Send) -> PlaceResult<T> {
         aside(|| {
@@ -117,7 +124,7 @@ impl Place<'_> {
             let ip = plan.hosts[usize::from(INTERNET.0)].addresses[0];
             testbed.run("internet", || {
                 let failed = |source| PlaceError::Server { name: "internet".to_owned(), source };
-                let internet = Started::start_internet(self.needs, ip, self.stage.faults.as_deref()).map_err(failed)?;
+                let internet = Started::start_internet(self.needs, ip, self.serving()).map_err(failed)?;
                 let made = self.on_server(&testbed, &plan, run);
                 internet.finish(self.logs);
                 made
@@ -151,7 +158,8 @@ impl Place<'_> {
             (server, _) => {
                 let name = server.as_ref().map_or_else(String::new, |server| server.name.clone());
                 let failed = |source| PlaceError::Server { name, source };
-                let started = Started::start(self.stage, self.needs, &ips, self.limit()?).map_err(failed)?;
+                let limit = self.limit()?;
+                let started = Started::start(self.stage, self.needs, &ips, self.serving(), limit).map_err(failed)?;
                 (started, ips.iter().map(|ip| SocketAddr::new(*ip, 53)).collect())
             }
         };

@@ -331,7 +331,7 @@ impl Maker<'_> {
         let spec = spec(self.plan, server, &trace);
         let whole = RunSpec { start_server: wire.map(|wire| wire.start_server.clone()), ..spec.clone() };
         let mut look = Look { watcher: &mut *self.watcher, at };
-        let made = place::make(&stage, &needs, &whole, &directory, |found| {
+        let made = place::make(&stage, &needs, &whole, (&directory, &directory), |found| {
             play(RunSpec { watch_pid: found.watched, ..spec }, &directory, self.options, &mut look)
         });
         let (ran, fallen) = made?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ldplayer_emulate::serve::answers::Answers;
 use ldplayer_emulate::serve::faults::Faults;
 use ldplayer_emulate::stock::{Kind, Role};
 use ldplayer_emulate::testbed::{CLIENTS, INTERNET, RESOLVER};
@@ -20,12 +21,17 @@ const OF_LINKS: [&str; 7] = ["rtt", "jitter", "loss", "bandwidth", "upstream_rtt
 /// Signing keys.
 const OF_SIGNING: [&str; 4] = ["sign_algorithm", "sign_ksk_bits", "sign_zsk_bits", "sign_nsec3"];
 /// Server keys.
-const OF_SERVERS: [&str; 6] = ["zones", "server_threads", "server_cache", "server_idle_timeout", TLS_KEY, FAULTS];
+const OF_SERVERS: [&str; 8] =
+    ["zones", "server_threads", "server_cache", "server_idle_timeout", TLS_KEY, FAULTS, ANSWERS, CACHE];
 /// The key for the key type of certificates.
 const TLS_KEY: &str = "tls_key";
 /// The key for faults of what serves the zones, and its value for none.
 const FAULTS: &str = "faults";
 const FAULTLESS: &str = "none";
+/// The key for which versions of record sets it answers with.
+const ANSWERS: &str = "answers";
+/// The key for whether the server has been asked everything before.
+const CACHE: &str = "cache";
 /// Default RSA key sizes, as in `zones sign`.
 const RSA_BITS: usize = 2_048;
 /// The value for zones that are not signed.
@@ -52,6 +58,12 @@ pub struct Stage {
     /// Faults of what serves the zones: a file, or the name of one that comes along.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub faults: Option<PathBuf>,
+    /// Which versions of record sets it answers with, if not those of the zone files.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answers: Option<String>,
+    /// Whether the server is asked all queries of the trace before each run, so that its cache has the answers.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_warm: bool,
 }
 
 /// Links of a testbed, as text.
@@ -128,6 +140,22 @@ impl Stage {
             self.faults = self.faults_of(item, place)?;
             return Ok(());
         }
+        if item.key == ANSWERS {
+            self.answers = self.answers_of(item)?;
+            return Ok(());
+        }
+        if item.key == CACHE {
+            self.is_warm = match item.text()? {
+                "cold" => false,
+                "warm" => true,
+                _ => {
+                    return Err(
+                        item.bad("expected \"cold\" or \"warm\"; the size of a server's cache is `server_cache`")
+                    );
+                }
+            };
+            return Ok(());
+        }
         let Some(server) = self.backend.as_mut().or(self.server.as_mut()) else { return Ok(()) };
         match item.key {
             "zones" => server.zones = Some(place(item.text()?)),
@@ -141,11 +169,10 @@ impl Stage {
     /// The file of faults, read once to find its errors now; `None` for none.
     fn faults_of(&self, item: &Item<'_>, place: &dyn Fn(&str) -> PathBuf) -> Result<Option<PathBuf>, BadSpec> {
         let name = item.text()?;
-        let serves = |server: &ServerTable| server.kind == Kind::META || server.role() == Role::Resolver;
         if name == FAULTLESS {
             return Ok(None);
         }
-        if !self.servers().any(serves) {
+        if !self.has_serve() {
             return Err(item.bad(
                 "these are faults of `ldplayer serve`: of a server of the kind serve, or of what a resolver asks",
             ));
@@ -153,6 +180,21 @@ impl Stage {
         let file = if Faults::ready().any(|ready| ready == name) { PathBuf::from(name) } else { place(name) };
         Faults::read(&file).map_err(|error| item.bad(error))?;
         Ok(Some(file))
+    }
+
+    fn answers_of(&self, item: &Item<'_>) -> Result<Option<String>, BadSpec> {
+        let answers: Answers = item.parsed(str::parse)?;
+        if answers != Answers::Fixed && !self.has_serve() {
+            return Err(item.bad(
+                "these are answers of `ldplayer serve`: of a server of the kind serve, or of what a resolver asks",
+            ));
+        }
+        Ok(Some(answers.to_string()).filter(|_| answers != Answers::Fixed))
+    }
+
+    /// Whether `ldplayer serve` answers, to the clients or to a resolver.
+    fn has_serve(&self) -> bool {
+        self.servers().any(|server| server.kind == Kind::META || server.role() == Role::Resolver)
     }
 
     /// The zones served, to the clients or to a resolver.

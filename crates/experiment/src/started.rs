@@ -37,6 +37,29 @@ pub(crate) struct Needs {
     pub ldplayer: PathBuf,
 }
 
+/// What `ldplayer serve` does beyond answering from its zone files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serving<'a> {
+    /// Faults: a file, or the name of one that comes along.
+    pub faults: Option<&'a Path>,
+    /// Which versions of record sets answers have.
+    pub answers: Option<&'a str>,
+    /// The directory of the run, which sets the clock of the recording that they are from.
+    pub run: &'a Path,
+    pub seed: u64,
+}
+
+impl Serving<'_> {
+    fn give(&self, command: &mut Command) {
+        if let Some(file) = self.faults {
+            command.arg("--faults").arg(file);
+        }
+        if let Some(answers) = self.answers {
+            command.args(["--answers", answers, "--seed", &self.seed.to_string(), "--clock"]).arg(self.run);
+        }
+    }
+}
+
 /// Running servers. Dropping this ends them.
 pub(crate) struct Started {
     processes: Vec<(String, Process)>,
@@ -61,11 +84,17 @@ impl Started {
     /// Starts the servers of a stage at these addresses, and returns when all of them answer.
     ///
     /// The server that is asked, and its front, may use `limit` together; a proxy's backend has what it wants.
-    pub fn start(stage: &Stage, needs: &Needs, ips: &[IpAddr], limit: Option<CpuLimit>) -> Result<Self, StockError> {
+    pub fn start(
+        stage: &Stage,
+        needs: &Needs,
+        ips: &[IpAddr],
+        serving: Serving<'_>,
+        limit: Option<CpuLimit>,
+    ) -> Result<Self, StockError> {
         let mut started = Self { processes: Vec::new(), scratch: scratch()?, limit: None };
         let Some(server) = &stage.server else { return Ok(started) };
         if let Some(backend) = &stage.backend {
-            started.add(backend, needs, &at(ips, BEHIND), None, &[], stage.faults.as_deref())?;
+            started.add(backend, needs, &at(ips, BEHIND), None, &[], serving)?;
         }
         started.limit = limit.map(Arc::new);
         let tls = needs.certificate.as_ref().map(|made| (made, at(ips, DOT)));
@@ -73,10 +102,10 @@ impl Started {
             .clone()
             .filter(|_| Transport::ALL.into_iter().any(|one| one.is_encrypted() && server.speaks_itself(one)));
         let fronts = server.front.filter(|_| own_tls.is_none() && tls.is_some());
-        started.add(server, needs, &at(ips, DNS), own_tls, &at(ips, BEHIND), stage.faults.as_deref())?;
+        started.add(server, needs, &at(ips, DNS), own_tls, &at(ips, BEHIND), serving)?;
         if let Some(front) = fronts {
             let table = ServerTable::of_front(front, server);
-            started.add(&table, needs, &at(ips, ASIDE), tls, &at(ips, DNS), None)?;
+            started.add(&table, needs, &at(ips, ASIDE), tls, &at(ips, DNS), serving)?;
         }
         Ok(started)
     }
@@ -97,14 +126,14 @@ impl Started {
         Ok(Self { processes: vec![(STARTED.to_owned(), process)], scratch, limit })
     }
 
-    /// Serves the zones on all addresses of this host, chosen by the address queried, with these faults.
-    pub fn start_internet(needs: &Needs, ip: IpAddr, faults: Option<&Path>) -> Result<Self, StockError> {
+    /// Serves the zones on all addresses of this host, chosen by the address queried.
+    pub fn start_internet(needs: &Needs, ip: IpAddr, serving: Serving<'_>) -> Result<Self, StockError> {
         let scratch = scratch()?;
         let work = scratch.path().join(THE_INTERNET);
         fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
         let mut command = Command::new(&needs.ldplayer);
         command.arg("serve").arg(&needs.zones.directory).arg("--coverage").arg(work.join("coverage.json"));
-        give_faults(&mut command, faults);
+        serving.give(&mut command);
         let mut process = Process::start("the Internet (ldplayer serve)", &mut command, Output::Log(work.join("log")))?;
         process.wait_for(SocketAddr::new(ip, DNS))?;
         Ok(Self { processes: vec![(THE_INTERNET.to_owned(), process)], scratch, limit: None })
@@ -123,12 +152,12 @@ impl Started {
         listen: &[SocketAddr],
         tls: Option<(&Certificate, Vec<SocketAddr>)>,
         backends: &[SocketAddr],
-        faults: Option<&Path>,
+        serving: Serving<'_>,
     ) -> Result<(), StockError> {
         let work = self.scratch.path().join(&table.name);
         fs::create_dir(&work).map_err(|source| StockError::Scratch { directory: work.clone(), source })?;
         let process = if table.kind == Kind::META {
-            serve(table, needs, listen, (&work, faults), self.limit.clone())?
+            serve(table, needs, listen, (&work, serving), self.limit.clone())?
         } else {
             let is_authoritative = table.role() == Role::Authoritative;
             let zones = if is_authoritative { needs.zones.zones.clone() } else { Vec::new() };
@@ -200,18 +229,12 @@ fn settings(
     }
 }
 
-fn give_faults(command: &mut Command, faults: Option<&Path>) {
-    if let Some(file) = faults {
-        command.arg("--faults").arg(file);
-    }
-}
-
 /// Starts `ldplayer serve` with all its zones as a separate process, so that its resource usage is measured separately.
 fn serve(
     table: &ServerTable,
     needs: &Needs,
     listen: &[SocketAddr],
-    (work, faults): (&Path, Option<&Path>),
+    (work, serving): (&Path, Serving<'_>),
     limit: Option<Arc<CpuLimit>>,
 ) -> Result<Process, StockError> {
     let mut command = Command::new(table.program.as_ref().unwrap_or(&needs.ldplayer));
@@ -221,7 +244,7 @@ fn serve(
     if let Some(timeout) = table.idle_timeout {
         command.args(["--idle-timeout", &format!("{}ns", timeout.ns())]);
     }
-    give_faults(&mut command, faults);
+    serving.give(&mut command);
     let log = Output::Log(work.join("log"));
     let mut process = Process::start_within("ldplayer serve", &mut command, log, limit)?;
     listen.iter().try_for_each(|&address| process.wait_for(address))?;

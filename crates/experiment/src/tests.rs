@@ -49,6 +49,30 @@ fn faults_are_those_of_what_serves_the_zones() {
 }
 
 #[test]
+fn answers_are_those_of_what_serves_the_zones() {
+    let meta = "[server.meta]\nkind = 'meta'\nzones = 'src'\n";
+    let cells =
+        read(&format!("{ROOT}{meta}[matrix]\nanswers = ['fixed', 'recorded', 'changing:10s']\n")).unwrap().cells;
+    let answers: Vec<Option<&str>> = cells.iter().map(|cell| cell.stage.answers.as_deref()).collect();
+    assert_eq!(answers, [None, Some("recorded"), Some("changing:10s")]);
+    let of_nsd = refusal(&format!("{ROOT}answers = 'rotate'\n{NSD}"));
+    assert!(of_nsd.contains("these are answers of `ldplayer serve`"), "{of_nsd}");
+    let unknown = refusal(&format!("{ROOT}answers = 'any'\n{meta}"));
+    assert!(unknown.contains("expected fixed, recorded, rotate"), "{unknown}");
+}
+
+#[test]
+fn a_cache_is_cold_or_warm() {
+    let text = format!("{ROOT}{NSD}[matrix]\ncache = ['cold', 'warm']\n");
+    let cells = read(&text).unwrap().cells;
+    assert_eq!(cells.iter().map(|cell| cell.stage.is_warm).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(), ["cache=cold", "cache=warm"]);
+    let other = refusal(&text.replace("'warm'", "'64m'"));
+    assert!(other.contains("expected \"cold\" or \"warm\"; the size of a server's cache is `server_cache`"), "{other}");
+    assert!(refusal(&format!("{ROOT}server = '::1'\ncache = 'warm'\n")).contains("cache: needs a server started"));
+}
+
+#[test]
 fn the_matrix_is_a_cross_product_in_the_order_of_the_file() {
     let text = format!(
         "{ROOT}repeats = 2\n{NSD}[server.knot]\nkind = 'knot'\nzones = 'src'\n[matrix]\ntransport = ['udp', 'tcp']\nidle_timeout = '5s'\n"
@@ -206,7 +230,9 @@ fn a_proxy_asks_a_server_that_is_not_run_by_itself() {
 }
 
 /// Lines that files of experiments may have, so that most generated files are not refused at once.
-const LINES: [&str; 28] = [
+const LINES: [&str; 30] = [
+    "cache = 'warm'",
+    "answers = 'rotate'",
     "faults = 'no-tcp'",
     "repeats = 2",
     "repeats = -1",

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use ldplayer_core::name::Presentation;
 use ldplayer_core::time::NS_PER_S;
+use ldplayer_emulate::serve::lame::Lame;
 use ldplayer_emulate::serve::set::{self, ZoneSet};
+use ldplayer_emulate::serve::versions::{self, Content};
 use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_emulate::stock::Zone;
 use ldplayer_net::clock;
@@ -86,6 +88,10 @@ impl Zones {
         for file in files {
             unpack(&file, &plain, &mut room).map_err(|error| prepare_error(from, &error))?;
         }
+        if from.is_dir() {
+            Lame::copy(from, &plain).map_err(|error| prepare_error(from, &error))?;
+            Content::save(Content::read(from)?, &plain).map_err(|error| prepare_error(from, &error))?;
+        }
         let made = match sign {
             None => &plain,
             Some(sign) => {
@@ -155,6 +161,8 @@ fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), 
     let links = sign::links(&members).map_err(|error| told(&error))?;
     let now = clock::realtime_ns() / NS_PER_S;
     let validity = Validity { inception: (now - SINCE_S) as u32, expiration: (now + FOR_S) as u32 };
+    let content = Content::read(from).map_err(|error| told(&error))?;
+    let mut sets = Vec::new();
     for ((source, keys), delegations) in sources.iter().zip(&keys).zip(&links.delegations) {
         let denial = match signing.nsec3 {
             true => Denial::Nsec3 { iterations: 0, salt: Vec::new(), opt_out: false },
@@ -164,8 +172,12 @@ fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), 
         let signed =
             sign::zone(&source.records, &policy).map_err(|error| format!("{}: {error}", source.file.display()))?;
         save(source, &signed.records, to).map_err(|error| told(&error))?;
+        let mut entries = content.as_ref().map(|content| content.of_zone(&source.apex)).unwrap_or_default();
+        versions::sign(&mut entries, &source.apex, &signed.records, &policy)?;
+        sets.extend(entries);
     }
-    Ok(())
+    Lame::copy(from, to).map_err(|error| told(&error))?;
+    Content::save(content.map(|content| Content { sets, ..content }), to).map_err(|error| told(&error))
 }
 
 fn save(source: &Source, records: &ldplayer_zone::Records, folder: &Path) -> io::Result<()> {

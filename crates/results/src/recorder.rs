@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_core::{Outcome, RunTime};
+use ldplayer_core::{Outcome, RunTime, TraceTime};
 use serde::Serialize;
 
 use crate::analysis::{self, Analysis};
@@ -64,6 +64,15 @@ impl<S: Serialize> Recorder<S> {
         let queries = RowFolder::create(dir.queries(), &classes)?;
         let saved = RunTime(0);
         Ok(Self { dir, queries, attempts: None, saved, document, classes, recorded: 0, lost: 0, broken: None })
+    }
+
+    /// Notes the wall clock at run time 0, which is known when the workers are ready, so that others can go by the run's clock.
+    ///
+    /// # Errors
+    /// `run.json` cannot be written.
+    pub fn begin(&mut self, started: TraceTime) -> Result<(), ResultsError> {
+        self.document.report.started = started.to_string();
+        self.dir.write(&self.document)
     }
 
     /// Adds outcomes of one shard, in about the order in which they ended. Called from one thread, in batches of some thousands.

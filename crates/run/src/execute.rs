@@ -214,6 +214,7 @@ impl Prepared {
         let ready = again::compared(ready, &plan);
         let ready = if stamps { ready.with_send_stamps() } else { ready };
         let start = start().ok_or(RunError::NotStarted)?;
+        recorder.begin(start.wall_clock())?;
         let path = output.join(RESPONSES);
         let responses = keeps.then(|| Responses::start(&path, start.wall_clock())).transpose();
         let responses = responses.map_err(|error| RunError::Workload(error.into()))?;

@@ -7,15 +7,19 @@ mod proofs;
 mod query;
 mod referrals;
 mod resolve;
+mod transfer;
 mod writer;
 
+use ldplayer_core::ClientSubnet;
+use ldplayer_core::client_subnet::{CLIENT_SUBNET, SCOPE_AT};
 use ldplayer_core::message::{HEADER, OPT, Question, flag};
 
-use crate::store::Zone;
+use crate::store::{Pick, Zone};
 use current::Current;
 use names::Names;
-use query::{Query, rcode};
+use query::{Edns, Query, rcode};
 pub(crate) use referrals::write_referrals;
+pub use transfer::serial_of;
 pub(crate) use writer::{Owner, Section, Writer};
 
 /// Largest UDP message that a server sends unless told otherwise, in octets (RFC 9715 §3.1 has 1400; NSD, Knot DNS and
@@ -25,6 +29,8 @@ pub const UDP_SIZE: u16 = 1232;
 const PLAIN_UDP_SIZE: u16 = 512;
 /// Octets of an empty OPT record.
 const OPT_LENGTH: usize = 11;
+/// Octets of an option before its value.
+const OPTION_HEAD: usize = 4;
 
 /// Who knows which zone answers.
 pub trait Choose {
@@ -102,6 +108,7 @@ pub struct Scratch {
     denials: Vec<u32>,
     pending: Vec<additional::Pending>,
     udp_size: u16,
+    pick: Pick,
 }
 
 impl Default for Scratch {
@@ -113,6 +120,7 @@ impl Default for Scratch {
             denials: Vec::with_capacity(64),
             pending: Vec::with_capacity(64),
             udp_size: UDP_SIZE,
+            pick: Pick::Fixed,
         }
     }
 }
@@ -121,6 +129,11 @@ impl Scratch {
     /// One with another size of the largest UDP message, in octets; at least 512.
     pub fn with_udp_size(udp_size: u16) -> Self {
         Self { udp_size: udp_size.max(PLAIN_UDP_SIZE), ..Self::default() }
+    }
+
+    /// From now on answers take these versions of sets. The subnet that a query names (RFC 7871) goes before the one given here.
+    pub fn set_pick(&mut self, pick: Pick) {
+        self.pick = pick;
     }
 
     /// From now on notes where pointers are written, of one message.
@@ -150,7 +163,9 @@ pub fn respond<'z, 'q>(
     out: &mut Vec<u8>,
 ) -> Reply<'z, 'q> {
     scratch.written.clear();
-    let Some(query) = Query::read(query) else { return silent() };
+    let Some(mut query) = Query::read(query) else { return silent() };
+    query.pick = scratch.pick;
+    take_subnet(&mut query);
     let base = out.len();
     begin(&query, out);
     let mut answer = Answered { rcode: query.error.unwrap_or(rcode::NOERROR), ..Answered::default() };
@@ -168,6 +183,17 @@ pub fn respond<'z, 'q>(
     let kind = query.error.map_or(answer.kind, kind_of_error);
     let (length, question) = (out.len() - base, query.question);
     Reply { length, rcode: answer.rcode, sends: true, truncated: answer.truncated, kind, question, zone }
+}
+
+/// Where answers go by subnet: takes the one that the query names, which the answer repeats (RFC 7871 §7.2.1). Else the option is ignored.
+fn take_subnet(query: &mut Query<'_>) {
+    let Some(value) = query.client_subnet.take().filter(|_| matches!(query.pick, Pick::BySubnet(_))) else {
+        return;
+    };
+    match ClientSubnet::read(value) {
+        Some(named) => (query.pick, query.client_subnet) = (Pick::BySubnet(named.subnet), Some(value)),
+        None => query.error = query.error.or(Some(rcode::FORMERR)),
+    }
 }
 
 const fn silent<'z, 'q>() -> Reply<'z, 'q> {
@@ -189,11 +215,14 @@ struct Answered {
     authoritative: bool,
     truncated: bool,
     counts: [u16; 3],
+    /// Bits of the client's subnet that the answer depends on.
+    scope: u8,
 }
 
 impl Default for Answered {
     fn default() -> Self {
-        Self { kind: ReplyKind::Refused, rcode: rcode::NOERROR, authoritative: false, truncated: false, counts: [0; 3] }
+        let (kind, rcode) = (ReplyKind::Refused, rcode::NOERROR);
+        Self { kind, rcode, authoritative: false, truncated: false, counts: [0; 3], scope: 0 }
     }
 }
 
@@ -204,7 +233,8 @@ fn limit(query: &Query<'_>, transport: Transport, udp_size: u16) -> usize {
         (Transport::Udp, None) => PLAIN_UDP_SIZE,
         (Transport::Udp, Some(edns)) => edns.udp_size.clamp(PLAIN_UDP_SIZE, udp_size),
     };
-    usize::from(most) - if query.edns.is_some() { OPT_LENGTH } else { 0 }
+    let options = query.client_subnet.map_or(0, |value| OPTION_HEAD + value.len());
+    usize::from(most) - if query.edns.is_some() { OPT_LENGTH + options } else { 0 }
 }
 
 /// Appends a header without counts, and the question as it was asked (its case is kept).
@@ -226,13 +256,8 @@ fn finish(query: &Query<'_>, answer: &Answered, udp_size: u16, base: usize, out:
     }
     let [answers, authorities, mut additionals] = answer.counts;
     if let Some(edns) = query.edns {
-        let of_dnssec = if edns.dnssec_ok { flag::DO } else { 0 };
-        let ttl = u32::from(answer.rcode >> 4) << 24 | u32::from(of_dnssec);
-        out.push(0);
-        out.extend_from_slice(&OPT.to_be_bytes());
-        out.extend_from_slice(&udp_size.to_be_bytes());
-        out.extend_from_slice(&ttl.to_be_bytes());
-        out.extend_from_slice(&[0, 0]);
+        push_opt(edns, answer.rcode, udp_size, out);
+        push_options(query.client_subnet, answer.scope, out);
         additionals += 1;
     }
     let questions = u16::from(query.question.is_some());
@@ -240,6 +265,28 @@ fn finish(query: &Query<'_>, answer: &Answered, udp_size: u16, base: usize, out:
     for (field, word) in header.chunks_exact_mut(2).zip([flags, questions, answers, authorities, additionals]) {
         field.copy_from_slice(&word.to_be_bytes());
     }
+}
+
+/// Appends an OPT record up to the length of its options.
+fn push_opt(edns: Edns, rcode: u16, udp_size: u16, out: &mut Vec<u8>) {
+    let of_dnssec = if edns.dnssec_ok { flag::DO } else { 0 };
+    let ttl = u32::from(rcode >> 4) << 24 | u32::from(of_dnssec);
+    out.push(0);
+    out.extend_from_slice(&OPT.to_be_bytes());
+    out.extend_from_slice(&udp_size.to_be_bytes());
+    out.extend_from_slice(&ttl.to_be_bytes());
+}
+
+/// Appends the length of the options, and the only one: the client's subnet, with what the answer depends on.
+fn push_options(client_subnet: Option<&[u8]>, scope: u8, out: &mut Vec<u8>) {
+    let Some(value) = client_subnet else { return out.extend_from_slice(&[0, 0]) };
+    let length = value.len() as u16;
+    for word in [OPTION_HEAD as u16 + length, CLIENT_SUBNET, length] {
+        out.extend_from_slice(&word.to_be_bytes());
+    }
+    let start = out.len();
+    out.extend_from_slice(value);
+    out[start + SCOPE_AT] = scope;
 }
 
 #[cfg(test)]

@@ -7,14 +7,17 @@
 mod choose;
 mod classify;
 mod complete;
+mod history;
 mod lame;
 mod message;
 mod names;
+mod of_clients;
 mod place;
 mod report;
 mod seen;
 mod servers;
 mod stock;
+mod suffixes;
 
 use std::net::IpAddr;
 
@@ -24,8 +27,9 @@ use ldplayer_core::message::{HEADER, Message};
 use ldplayer_core::name::Presentation;
 
 pub use choose::Policy;
-pub use report::{Conflict, Invention, InventionKind, Lame, LeftOut, Reason, Report, Version};
+pub use report::{Conflict, Invention, InventionKind, KeptSet, KeptVersion, Lame, LeftOut, Reason, Report, Version};
 pub use stock::{Stock, without_refused};
+pub use suffixes::{BadSuffix, Suffixes};
 
 use crate::records::Records;
 use crate::rtype;
@@ -99,6 +103,8 @@ pub struct Builder {
     clients: HashSet<IpAddr, FixedState>,
     /// Queries without a usable answer; only kept if lame delegations are to stay lame.
     tries: Option<Tries>,
+    /// Where zones begin, if the responses are those of a resolver to its clients.
+    suffixes: Option<Suffixes>,
 }
 
 /// Everything learned from responses.
@@ -161,6 +167,11 @@ impl Builder {
         Self { tries: Some(Tries::default()), ..Self::default() }
     }
 
+    /// From now on notes when each version of a record set was seen, and by whom: [`Report::kept`].
+    pub fn keep_versions(&mut self) {
+        self.facts.versions.keep_history();
+    }
+
     /// Adds an unanswered query, which is evidence of a lame delegation.
     pub fn unanswered(&mut self, server: IpAddr, query: &[u8]) {
         if let Some(tries) = &mut self.tries {
@@ -174,12 +185,19 @@ impl Builder {
     /// The limit on distinct records is reached.
     pub fn add(&mut self, response: &Response<'_>) -> Result<(), TooMuch> {
         self.report.responses += 1;
+        if self.suffixes.is_some() {
+            return self.add_of_client(response);
+        }
         if let Err(reason) = self.read(response) {
             self.unanswered(response.server, response.message);
             self.report.ignore(reason);
             return Ok(());
         }
         let server = self.facts.number(response.server);
+        if let Some(history) = self.facts.versions.history_mut() {
+            let subnet = Message::new(response.message).and_then(|message| message.client_subnet());
+            history.begin(response.client, subnet.map(|subnet| subnet.answered()), response.time_ns);
+        }
         if self.clients.len() < MOST_CLIENTS {
             self.clients.insert(response.client);
         }
@@ -220,6 +238,20 @@ impl Builder {
         intake.sets(outcome, &self.parsed, &self.chain).ok_or(TooMuch)
     }
 
+    /// Determines which zone each record set belongs to, and who serves it.
+    fn place(&mut self, resolver_side: Option<bool>) -> (servers::Authority, Vec<place::Placed>) {
+        let report = &mut self.report;
+        if let Some(suffixes) = &self.suffixes {
+            (report.servers, report.resolver_side, report.of_clients) = (self.clients.len(), true, true);
+            return of_clients::plan(&mut self.facts, suffixes, report);
+        }
+        report.servers = self.facts.servers.len();
+        report.resolver_side = resolver_side.unwrap_or(self.clients.len() <= self.facts.servers.len());
+        let authority = servers::Authority::find(&self.facts, report);
+        let placed = place::place(&self.facts, &authority, report);
+        (authority, placed)
+    }
+
     /// The number of responses added so far.
     pub const fn responses(&self) -> u64 {
         self.report.responses
@@ -230,11 +262,7 @@ impl Builder {
     /// # Errors
     /// A zone has too many records to number.
     pub fn finish(mut self, options: Options) -> Result<Built, TooMuch> {
-        let resolver_side = options.resolver_side.unwrap_or(self.clients.len() <= self.facts.servers.len());
-        self.report.servers = self.facts.servers.len();
-        self.report.resolver_side = resolver_side;
-        let authority = servers::Authority::find(&self.facts, &mut self.report);
-        let placed = place::place(&self.facts, &authority, &mut self.report);
+        let (authority, placed) = self.place(options.resolver_side);
         let chosen = choose::choose(&self.facts, placed, options.policy, &mut self.report);
         self.report.keeps_lame = self.tries.is_some();
         let mut zones = complete::zones(&mut self.facts, &authority, chosen, &mut self.report)?;
@@ -248,8 +276,23 @@ impl Builder {
         let shown = |zone: &BuiltZone| Presentation(&zone.apex).to_string();
         let names: HashSet<String, FixedState> = zones.iter().map(shown).collect();
         self.report.unverified.retain(|zone| names.contains(zone));
+        keep_present(&mut self.report, &zones);
         Ok(Built { zones, report: self.report })
     }
+}
+
+/// Leaves out versions of sets that did not come into a zone: beside an alias, or refused by a server.
+fn keep_present(report: &mut Report, zones: &[BuiltZone]) {
+    if report.kept.is_empty() {
+        return;
+    }
+    let sets = |zone: &BuiltZone| zone.records.iter().map(|record| (record.owner.to_vec(), record.rtype)).collect();
+    let present: HashMap<&[u8], HashSet<(Vec<u8>, u16)>> = zones.iter().map(|zone| (&*zone.apex, sets(zone))).collect();
+    let is_present = |set: &KeptSet| {
+        let of_zone = present.get(&*set.zone);
+        of_zone.is_some_and(|of_zone| of_zone.contains(&(set.owner.clone(), set.rtype)))
+    };
+    report.kept.retain(is_present);
 }
 
 /// The servers that are lame for the zones that were built.

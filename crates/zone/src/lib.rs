@@ -45,11 +45,11 @@
 //!
 //! From zone files to answers. `load.rs` reads records (`load/` has what `$INCLUDE` and `$GENERATE` may do, `rdata/` the fields
 //! of each type), `store/` makes a compact read-only zone of them (names in canonical order, a hash table, the chain of NSEC or
-//! NSEC3 records), `answer/` turns a query into a whole reply: `query.rs` reads it, `resolve.rs`
+//! NSEC3 records, other versions of sets), `answer/` turns a query into a whole reply: `query.rs` reads it, `resolve.rs`
 //! walks from name to answer, `proofs.rs` and `additional.rs` add the other sections, `writer.rs` and `names.rs` keep to the
 //! limit and compress; `referrals.rs` writes those of all cuts beforehand, when `ready.rs` makes a zone. `write.rs` makes zone files of records. `construct/` goes the other way, from responses to zones:
-//! `classify.rs` (what a response says), `seen.rs` (each record set once), `servers.rs` (who is responsible for what),
-//! `place.rs`, `choose.rs` (conflicts), `complete/` (what is made up), `lame.rs` (who was asked in vain). `sign/` makes signed
+//! `classify.rs` (what a response says), `seen.rs` (each record set once), `history.rs` (when, and to whom), `servers.rs` (who is responsible for what),
+//! `place.rs`, `choose.rs` (conflicts), `complete/` (what is made up), `lame.rs` (who was asked in vain), `of_clients.rs` (what a resolver gave its clients). `sign/` makes signed
 //! zones of records: `tree.rs` finds which names are the zone's own, `denial.rs` chains them, `signature.rs` signs on all cores,
 //! `set.rs` links zones by DS records; `check/` finds what is wrong with signatures, chains and links. `harvest/` asks questions
 //! at a rate and remembers how they ended. No sockets, no clock.
@@ -73,9 +73,9 @@ mod signature_times;
 pub mod store;
 pub mod write;
 
-pub use answer::{Choose, Reply, ReplyKind, Scratch, Transport, UDP_SIZE, respond};
+pub use answer::{Choose, Reply, ReplyKind, Scratch, Transport, UDP_SIZE, respond, serial_of};
 pub use error::LoadError;
 pub use finding::{Finding, Oddity};
 pub use records::Records;
 pub use signature_times::signatures;
-pub use store::{BuildError, RrSet, Zone};
+pub use store::{BuildError, Pick, RrSet, Version, VersionedSet, VersionsError, Walk, Zone, can_vary};

@@ -88,6 +88,24 @@ pub fn zone(records: &Records, policy: &Policy<'_>) -> Result<Signed, SignError>
     Ok(Signed { records: joined(&tree, &signatures)?, signatures: count, denials: denials.len(), had_digest })
 }
 
+/// Signs a record set alone, as a version of one of a zone that is signed by the policy: the data of its RRSIG records.
+///
+/// # Errors
+/// A record is invalid for its type, or a key fails.
+pub fn set_alone(
+    apex: &[u8],
+    owner: &[u8],
+    (rtype, ttl): (u16, u32),
+    data: &[Vec<u8>],
+    policy: &Policy<'_>,
+) -> Result<Vec<Vec<u8>>, SignError> {
+    let mut alone = Records::default();
+    data.iter().try_for_each(|data| alone.push(owner, rtype, ttl, data))?;
+    let tree = Tree::new(&alone, apex);
+    let sets: Vec<&[u32]> = tree.names().flat_map(|name| tree.sets(name)).collect();
+    Ok(signature::sign_all(&tree, &sets, policy)?.into_iter().flatten().collect())
+}
+
 /// Types that only the child side of a zone cut may have signed at a cut: the parent's (RFC 4035 §2.2, §2.3).
 const OF_PARENT: [u16; 2] = [rtype::DS, rtype::NSEC];
 const CDS: u16 = 59;

@@ -6,6 +6,8 @@ mod layout;
 mod order;
 pub mod table;
 mod template;
+mod versions;
+mod walk;
 
 use std::path::PathBuf;
 
@@ -14,6 +16,9 @@ pub(crate) use layout::{Layout, target_offset};
 pub(crate) use order::{Labels, compare, is_within, push_key};
 pub(crate) use table::{SEED, extend};
 pub(crate) use template::{Part, Template, Written};
+pub use versions::{Pick, Version, VersionedSet, VersionsError, can_vary};
+pub use walk::Walk;
+pub(crate) use walk::serial;
 
 use ldplayer_net::ahead;
 
@@ -54,6 +59,7 @@ pub struct Zone {
     number: u32,
     denial: Denial,
     templates: template::Templates,
+    versions: versions::Versions,
     records: usize,
     file: PathBuf,
 }
@@ -97,6 +103,8 @@ pub(crate) struct Set {
     pub rtype: u16,
     pub count: u16,
     pub signatures: u16,
+    /// Whether it has other versions.
+    pub varies: bool,
     start: u32,
     signed_from: u32,
     end: u32,
@@ -162,6 +170,7 @@ impl Zone {
             + self.table.memory()
             + self.denial.memory()
             + self.templates.memory()
+            + self.versions.memory()
     }
 
     /// Begins to fetch the zone itself into the processor's caches, as [`Self::fetch_pieces`] reads it.

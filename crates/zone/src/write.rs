@@ -36,6 +36,14 @@ pub fn zone_with_notes(apex: &[u8], notes: &[String], records: &Records, out: &m
     records.iter().try_for_each(|record| out.write_all(line.of(&record).as_bytes()))
 }
 
+/// The data of a record as a zone file has it.
+pub fn data(owner: &[u8], rtype: u16, data: &[u8]) -> String {
+    let mut line = Line::default();
+    let text = line.of(&Record { owner, rtype, ttl: 0, data, place: (0, 0) });
+    // Names have their blanks escaped: before the data are owner, TTL and type.
+    text.trim_end().splitn(4, ' ').nth(3).unwrap_or_default().to_owned()
+}
+
 /// Writes records as lines of a zone file, with buffers that are used again.
 #[derive(Debug, Default)]
 pub struct Line {

@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use ldplayer_core::cidr::canonical;
 use ldplayer_core::name::Presentation;
 use ldplayer_core::text::counted;
 use ldplayer_core::time::Span;
@@ -22,6 +21,8 @@ use ldplayer_net::output::Pending;
 use ldplayer_net::signals::Signals;
 use ldplayer_zone::load::Reading;
 
+use super::answering::{Answering, Following};
+use super::encrypting::{Encrypting, parse_address};
 use super::including::Serving;
 use crate::failure::Failure;
 use crate::printing::to_stderr;
@@ -52,6 +53,13 @@ Example: the same behind a firewall that drops queries with EDNS
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 \\
     --faults firewall-drops-edns
 
+Example: addresses that change every ten seconds, of a set made with `zones build --conflict keep`
+  ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 --answers changing:10s
+
+Example: over TLS, too, with a certificate that clients can trust
+  ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 \\
+    --dot 127.0.0.1:8853 --certificate ca.pem
+
 Example: the hierarchy, on a host of a testbed
   ldplayer testbed exec internet -- \\
     ldplayer serve zones/ --coverage coverage.json")]
@@ -72,17 +80,27 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: Option<u16>,
     /// Maximum number of TCP connections; an idle one is closed to make room
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
     connections: u32,
     /// Close TCP connections that are idle for this long (seconds, or with a unit)
     #[arg(long, value_name = "TIME", default_value = "10s")]
     idle_timeout: Span,
     /// Maximum size of UDP responses in bytes; those above 1232 may be fragmented
-    #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..))]
+    #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..), hide_short_help = true)]
     udp_size: u16,
     /// Make faults on purpose: the rules of a file, or of firewall-drops-edns, no-tcp, under-attack and others that come along
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
+    #[command(flatten)]
+    answering: Answering,
+    #[command(flatten)]
+    encrypting: Encrypting,
+    /// Let zones be transferred over TCP and TLS to whoever asks (AXFR; IXFR gets all of a newer version)
+    #[arg(long, hide_short_help = true)]
+    transfers: bool,
+    /// Seed of what --answers draws
+    #[arg(long, value_name = "N", default_value = "0", hide_short_help = true)]
+    seed: u64,
     /// At the end, write a coverage report (JSON): queries by zone, questions without a zone, unused records
     #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
@@ -95,11 +113,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let told = counted(set.zones().len() as u64, "zone", "zones");
     let is_asked = args.all_zones_everywhere || args.is_any_served(&set.addresses());
     let faults = read_faults(args.faults.as_deref(), &set)?;
-    let options = Options { faults, ..args.options() };
+    let mut following = args.answering.follow(&set);
+    let tls = args.encrypting.tls()?;
+    let options = Options { faults, tls, clock: following.clock(), ..args.options() };
     let server = Server::start(set, &options).map_err(Failure::environment)?;
     let mut stdout = crate::printing::stdout();
-    let addresses: Vec<String> = server.listening().iter().map(ToString::to_string).collect();
-    write_line!(stdout, "serving {told} on {}", addresses.join(", ")).and_then(|()| stdout.flush())?;
+    let over_tls = match server.listening_tls() {
+        [] => String::new(),
+        listening => format!("; over TLS on {}", joined(listening)),
+    };
+    write_line!(stdout, "serving {told} on {}{over_tls}", joined(server.listening())).and_then(|()| stdout.flush())?;
     if args.listen.is_empty() && !netns::is_emulated() {
         tell!("ldplayer: listening on loopback only; --listen 0.0.0.0,:: listens on all addresses of this host");
     }
@@ -108,7 +131,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             "ldplayer: no zone has a name server at these addresses: every answer is REFUSED (see --all-zones-everywhere, --listen)"
         );
     }
-    watch(Some(&server), &args.directory, args.reading.reading(), &signals, |set| {
+    watch(Some(&server), (&args.directory, args.reading.reading()), &mut following, &signals, |set| {
         server.replace(set);
         Ok(())
     })?;
@@ -141,7 +164,10 @@ impl Args {
             idle_ns: self.idle_timeout.ns(),
             udp_size: self.udp_size,
             marks: self.coverage.is_some(),
-            faults: None,
+            answers: self.answering.answers,
+            seed: self.seed,
+            transfers: self.transfers,
+            ..default
         }
     }
 }
@@ -171,8 +197,8 @@ pub fn read_faults(file: Option<&Path>, set: &ZoneSet) -> Result<Option<Arc<Faul
 /// served in place. Without a server, the signals alone are seen to.
 pub fn watch(
     server: Option<&Server>,
-    directory: &Path,
-    reading: Reading,
+    (directory, reading): (&Path, Reading),
+    following: &mut Following,
     signals: &Signals,
     replace: impl Fn(ZoneSet) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -180,6 +206,7 @@ pub fn watch(
         if signals.take_reload() {
             reload(directory, reading, &replace)?;
         }
+        following.look();
         if let Some(failure) = server.and_then(Server::failure) {
             return Err(Failure::environment(anyhow::anyhow!("a worker has stopped: {failure}")));
         }
@@ -213,12 +240,13 @@ pub fn finish(coverage: Coverage, file: Option<&Path>) -> anyhow::Result<()> {
     out.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(Pending::finish).with_context(failed)
 }
 
+fn joined(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// An address to listen on.
 pub fn parse_listen(word: &str) -> Result<SocketAddr, String> {
-    let address = word.parse().or_else(|_| word.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT)));
-    address
-        .map(canonical)
-        .map_err(|_| "expected an address, with or without a port: 127.0.0.1, 127.0.0.1:5300, [::1]:5300".to_owned())
+    parse_address(word, PORT)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ mod fetch;
 mod progress;
 mod sign;
 mod views;
-mod when;
 
 use std::process::ExitCode;
 

@@ -22,13 +22,18 @@ pub enum Way {
     Udp,
     /// TCP.
     Tcp,
+    /// TLS (RFC 7858).
+    Tls,
 }
+
+/// The transports by the words for them.
+pub const WAYS: [(&str, Way); 3] = [("udp", Way::Udp), ("tcp", Way::Tcp), ("dot", Way::Tls)];
 
 /// The counters of one worker.
 #[derive(Clone, Debug)]
 pub struct Counters {
     /// By level, transport and response code.
-    answered: [[[u64; RCODES]; 2]; LEVELS.len()],
+    answered: [[[u64; RCODES]; WAYS.len()]; LEVELS.len()],
     /// Messages that got no response: responses, or too short for a query.
     ignored: u64,
     /// Queries that a fault left without a response.
@@ -44,7 +49,7 @@ impl Counters {
     pub fn new<'a>(apexes: impl Iterator<Item = &'a [u8]>) -> Self {
         let levels: Vec<u8> = apexes.map(|apex| name::labels(apex).count().min(3) as u8).collect();
         let zones = vec![[0; OF_ZONE]; levels.len()];
-        Self { answered: [[[0; RCODES]; 2]; LEVELS.len()], ignored: 0, dropped: 0, zones, levels }
+        Self { answered: [[[0; RCODES]; WAYS.len()]; LEVELS.len()], ignored: 0, dropped: 0, zones, levels }
     }
 
     /// Counts a query answered by a zone, or by none.
@@ -81,7 +86,7 @@ impl Counters {
 /// Sums over workers and over reloads.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    answered: [[[u64; RCODES]; 2]; LEVELS.len()],
+    answered: [[[u64; RCODES]; WAYS.len()]; LEVELS.len()],
     /// Messages without a response.
     pub ignored: u64,
     /// Queries that faults left without a response.

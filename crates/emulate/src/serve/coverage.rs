@@ -9,7 +9,7 @@ use ldplayer_core::text::{counted, times};
 use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
-use super::counters::{LEVELS, Way};
+use super::counters::{LEVELS, WAYS};
 use super::faults::Faults;
 use super::marks::Marks;
 use super::set::ZoneSet;
@@ -120,7 +120,7 @@ impl Coverage {
             ignored: totals.ignored,
             dropped: totals.dropped,
             unsent: sums.unsent,
-            transports: [("udp", totals.by_way(Way::Udp)), ("tcp", totals.by_way(Way::Tcp))].into(),
+            transports: WAYS.into_iter().map(|(word, way)| (word, totals.by_way(way))).collect(),
             rcodes: totals.rcodes(None),
             levels: levels.collect(),
             tcp: sums.tcp,

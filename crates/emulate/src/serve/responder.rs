@@ -10,12 +10,14 @@ use ldplayer_core::name::MAX_NAME;
 use ldplayer_net::udp::BATCH;
 use ldplayer_zone::{Choose, Scratch, Transport, Zone, respond};
 
+use super::answers::Chooser;
 use super::counters::{Counters, Way};
 use super::faults::{Asked, Fate, Maker};
 use super::index::{Clue, Group};
 use super::set::ZoneSet;
 use super::shared::Current;
 use super::tcp::{Deed, Ends};
+use super::transfer::Transfer;
 use super::unknown::{LISTED, Unknown, UnknownList};
 
 /// Answers queries, for one worker.
@@ -28,6 +30,8 @@ pub struct Responder {
     /// Lookups of the next queries, for prefetching.
     ahead: Vec<u32>,
     faults: Option<Maker>,
+    answers: Option<Chooser>,
+    transfers: bool,
 }
 
 /// An answer, and the zone that it is from.
@@ -71,12 +75,36 @@ impl Responder {
             unknown: UnknownList::new(LISTED),
             ahead: Vec::with_capacity(BATCH),
             faults: None,
+            answers: None,
+            transfers: false,
         }
     }
 
     /// The same with faults.
     pub fn with_faults(self, faults: Option<Maker>) -> Self {
         Self { faults, ..self }
+    }
+
+    /// The same with other versions of record sets than those of the zone files.
+    pub fn with_answers(self, answers: Option<Chooser>) -> Self {
+        Self { answers, ..self }
+    }
+
+    /// The same with zone transfers over connections.
+    pub fn with_transfers(self, transfers: bool) -> Self {
+        Self { transfers, ..self }
+    }
+
+    /// The zone transfer that a query over a connection asks for.
+    #[inline]
+    pub fn transfer(&mut self, ends: &Ends, way: Way, query: &[u8]) -> Option<Transfer> {
+        if !self.transfers {
+            return None;
+        }
+        let set = &self.current.set;
+        let transfer = Transfer::of(query, set, group(set, self.everywhere, ends.local)?)?;
+        self.counters.count(Some(transfer.zone()), way, 0);
+        Some(transfer)
     }
 
     /// Prefetches what the answers to these queries need. Each of them alone would wait for memory several times; step by step, all
@@ -101,7 +129,7 @@ impl Responder {
     /// Appends the answer to a query, and says what becomes of it.
     #[inline]
     pub fn answer(&mut self, ends: &Ends, way: Way, query: &[u8], out: &mut Vec<u8>) -> Deed {
-        let Composed { sends, mut rcode, zone } = self.compose(ends.local, way, query, out);
+        let Composed { sends, mut rcode, zone } = self.compose(ends, way, query, out);
         if !sends {
             self.counters.count_ignored();
             return Deed::Ignore;
@@ -140,7 +168,7 @@ impl Responder {
                 at_ns: maker.since_begun(ends.now),
             };
             let mut again = |query: &[u8], out: &mut Vec<u8>| {
-                self.compose(ends.local, way, query, out);
+                self.compose(ends, way, query, out);
             };
             maker.apply(asked, query, out, &mut again)
         });
@@ -155,14 +183,18 @@ impl Responder {
 
     /// Appends the answer that the zones give to a query to a local address.
     #[inline]
-    fn compose(&mut self, local: IpAddr, way: Way, query: &[u8], out: &mut Vec<u8>) -> Composed {
+    fn compose(&mut self, ends: &Ends, way: Way, query: &[u8], out: &mut Vec<u8>) -> Composed {
+        let local = ends.local;
+        if let Some(answers) = &self.answers {
+            self.scratch.set_pick(answers.pick(ends.now, ends.peer));
+        }
         let set = &*self.current.set;
         let group = group(set, self.everywhere, local);
         let (chosen, unknown) = (Cell::new(None), RefCell::new(&mut self.unknown));
         let at = At { set, group, local, chosen, unknown };
         let transport = match way {
             Way::Udp => Transport::Udp,
-            Way::Tcp => Transport::Tcp,
+            Way::Tcp | Way::Tls => Transport::Tcp,
         };
         let reply = respond(&at, query, transport, &mut self.scratch, out);
         Composed { sends: reply.sends, rcode: reply.rcode, zone: at.chosen.get() }
@@ -262,7 +294,7 @@ mod tests {
     fn answers(responder: &mut Responder, local: IpAddr, queries: &[Vec<u8>]) -> Vec<(bool, Vec<u8>)> {
         let mut answer = |query: &Vec<u8>| {
             let mut out = Vec::new();
-            let ends = Ends { local, peer: SERVER, now: 0 };
+            let ends = Ends { local, peer: SERVER, now: 0, is_encrypted: false };
             (responder.answer(&ends, Way::Udp, query, &mut out) == Deed::Send, out)
         };
         queries.iter().map(&mut answer).collect()

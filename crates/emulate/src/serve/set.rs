@@ -17,6 +17,7 @@ use ldplayer_zone::{Records, Zone};
 
 use super::index::{Index, Unreachable};
 use super::lame::Lame;
+use super::versions::Versions;
 
 /// Suffixes of files in a zone set that are not zone files: keys, reports, configuration, notes.
 const OTHERS: [&str; 14] =
@@ -67,6 +68,14 @@ pub enum SetError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The list of versions is invalid.
+    #[error("{}: {problem}; see docs/living.md for its form", file.display())]
+    Versions {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 /// The zones of a set. Their numbers ([`Zone::number`]) are their indices.
@@ -76,6 +85,7 @@ pub struct ZoneSet {
     index: Index,
     unreachable: Unreachable,
     findings: Vec<Finding>,
+    recorded_ns: Option<i64>,
 }
 
 impl ZoneSet {
@@ -111,7 +121,10 @@ impl ZoneSet {
             zones.push(zone);
             findings.extend(found);
         }
-        Self::with_lame(zones, findings, &Lame::read(directory)?)
+        let versions = Versions::read(directory)?;
+        versions.apply(&mut zones)?;
+        let set = Self::with_lame(zones, findings, &Lame::read(directory)?)?;
+        Ok(Self { recorded_ns: versions.start_ns(), ..set })
     }
 
     /// Makes a set of these zones.
@@ -131,7 +144,7 @@ impl ZoneSet {
         zones.sort_by_key(|zone| canonical(zone.apex()));
         zones.iter_mut().zip(0..).for_each(|(zone, number)| zone.set_number(number));
         let (index, unreachable) = Index::new(&zones, lame);
-        Ok(Self { zones, index, unreachable, findings })
+        Ok(Self { zones, index, unreachable, findings, recorded_ns: None })
     }
 
     /// The zones, parents before children.
@@ -142,6 +155,16 @@ impl ZoneSet {
     /// The apexes of the zones, in wire format.
     pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
         self.zones.iter().map(Zone::apex)
+    }
+
+    /// How many record sets have several versions.
+    pub fn varying(&self) -> usize {
+        self.zones.iter().map(Zone::varying).sum()
+    }
+
+    /// When the recording of the versions began, in nanoseconds since 1970, if they say so.
+    pub const fn recorded_ns(&self) -> Option<i64> {
+        self.recorded_ns
     }
 
     /// The index of zones by address.

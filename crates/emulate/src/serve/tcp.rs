@@ -1,4 +1,4 @@
-//! TCP connections of a server (RFC 7766): pipelining, partial writes, idle timeout, bounded buffers.
+//! TCP connections of a server (RFC 7766), some with TLS (RFC 7858): pipelining, partial writes, idle timeout, bounded buffers.
 //!
 //! [`Connections`] owns the sockets of one worker; time is an argument. An idle connection has no buffers except for a partial
 //! query or answer: working buffers are lent to it.
@@ -6,13 +6,18 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;
 use std::net::{IpAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ldplayer_link::Schedule;
 use ldplayer_net::poll::{Interest, Poll};
 use rustix::net::sockopt::set_socket_linger;
+use rustls::ServerConfig;
 
+use super::options;
 use super::room::Place;
+use super::stream::Stream;
+use super::transfer::Transfer;
 
 /// Default limit of connections over all workers: an idle one makes room.
 pub const CONNECTIONS: usize = 10_000;
@@ -39,6 +44,8 @@ pub struct Ends {
     pub peer: IpAddr,
     /// The moment.
     pub now: i64,
+    /// Whether it came over TLS.
+    pub is_encrypted: bool,
 }
 
 /// What becomes of the answer to a query.
@@ -60,6 +67,11 @@ pub enum Deed {
 pub trait Answer {
     /// Announces the next queries, each with its local address.
     fn look_ahead<'q>(&mut self, _queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {}
+
+    /// The zone transfer that a query asks for, if it may have it; another query is answered.
+    fn transfer(&mut self, _ends: &Ends, _query: &[u8]) -> Option<Transfer> {
+        None
+    }
 
     /// `out` comes empty.
     fn answer(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed;
@@ -136,7 +148,7 @@ struct Slot {
 
 #[derive(Debug)]
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     local: IpAddr,
     peer: IpAddr,
     /// A partial query.
@@ -144,6 +156,8 @@ struct Connection {
     /// Unwritten answers, the first octets of which may have been written.
     output: Vec<u8>,
     written: usize,
+    /// Goes before the queries behind it.
+    transfer: Option<Box<Transfer>>,
     interest: Interest,
     has_ended: bool,
 }
@@ -167,10 +181,16 @@ impl Connections {
         }
     }
 
-    /// Takes an accepted connection. If there are too many, another one is closed.
-    pub fn handle_accepted(&mut self, now: i64, stream: TcpStream, peer: IpAddr, poll: &Poll) {
+    /// Takes an accepted connection, which begins with a handshake if there are settings of TLS. If there are too many, another one is closed.
+    pub fn handle_accepted(
+        &mut self,
+        now: i64,
+        (stream, tls): (TcpStream, Option<&Arc<ServerConfig>>),
+        peer: IpAddr,
+        poll: &Poll,
+    ) {
         self.counts.accepted += 1;
-        let Ok(connection) = Connection::new(stream, peer) else {
+        let Ok(connection) = Stream::new(stream, tls).and_then(|stream| Connection::new(stream, peer)) else {
             self.counts.failed += 1;
             return;
         };
@@ -178,7 +198,7 @@ impl Connections {
             self.slots.push(Slot { connection: None, serial: 0, last: now, older: NONE, newer: NONE });
             self.slots.len() as u32 - 1
         });
-        if poll.add(&connection.stream, self.first_token + u64::from(at)).is_err() {
+        if poll.add(connection.stream.tcp(), self.first_token + u64::from(at)).is_err() {
             self.counts.failed += 1;
             self.free.push(at);
             return;
@@ -220,8 +240,8 @@ impl Connections {
         let Some(connection) = &mut slot.connection else { return };
         slot.last = now;
         let waiting = Waiting { slot: at, serial: slot.serial };
-        let Self { input, output, reply, late, .. } = self;
-        let mut work = Work { input, output, reply, late, waiting, now };
+        let Self { input, output, reply, late, idle_ns, .. } = self;
+        let mut work = Work { input, output, reply, late, waiting, now, idle_ns: *idle_ns };
         let end = connection
             .work(&mut work, answer)
             .or_else(|| connection.watch(poll, token).is_err().then_some(End::Failed));
@@ -316,14 +336,14 @@ struct Work<'a> {
     /// The connection itself, for answers that are sent later.
     waiting: Waiting,
     now: i64,
+    idle_ns: i64,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, peer: IpAddr) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        let local = stream.local_addr()?.ip();
-        let (rest, output) = (Vec::new(), Vec::new());
-        Ok(Self { stream, local, peer, rest, output, written: 0, interest: Interest::Read, has_ended: false })
+    fn new(stream: Stream, peer: IpAddr) -> io::Result<Self> {
+        let local = stream.tcp().local_addr()?.ip();
+        let (rest, output, interest) = (Vec::new(), Vec::new(), Interest::Read);
+        Ok(Self { stream, local, peer, rest, output, written: 0, transfer: None, interest, has_ended: false })
     }
 
     /// Works until reading or writing would block; returns how the connection ends, if it does.
@@ -351,6 +371,7 @@ impl Connection {
             if !self.flush()? {
                 return Ok(None);
             }
+            self.go_on(work.reply);
             if !self.answer(work, filled, answer) {
                 return Ok(Some(End::Failed));
             }
@@ -374,22 +395,46 @@ impl Connection {
         }
     }
 
+    /// Writes messages of the transfer under way, as far as there is room.
+    fn go_on(&mut self, message: &mut Vec<u8>) {
+        while let Some(transfer) = &mut self.transfer
+            && self.output.len() < OUTPUT
+        {
+            match transfer.next(message) {
+                true => append(&mut self.output, message),
+                false => self.transfer = None,
+            }
+        }
+    }
+
     /// Answers the complete queries in the input, as far as there is room for answers.
     fn answer(&mut self, work: &mut Work<'_>, filled: &mut usize, answer: &mut impl Answer) -> bool {
         let mut at = 0;
-        while self.output.len() < OUTPUT
+        while self.transfer.is_none()
+            && self.output.len() < OUTPUT
             && let Some(query) = message(&work.input[at..*filled])
         {
             work.reply.clear();
-            let ends = Ends { local: self.local, peer: self.peer, now: work.now };
-            match answer.answer(&ends, query, work.reply) {
+            let is_encrypted = self.stream.is_encrypted();
+            let ends = Ends { local: self.local, peer: self.peer, now: work.now, is_encrypted };
+            if let Some(transfer) = answer.transfer(&ends, query) {
+                at += 2 + query.len();
+                self.transfer = Some(Box::new(transfer));
+                self.go_on(work.reply);
+                continue;
+            }
+            let deed = answer.answer(&ends, query, work.reply);
+            if is_encrypted {
+                options::complete(query, work.idle_ns, work.reply);
+            }
+            match deed {
                 Deed::Send => append(&mut self.output, work.reply),
                 Deed::SendLater(by) => drop(work.late.push(work.now.saturating_add(by), work.waiting, work.reply)),
                 Deed::Drop => {}
                 Deed::Ignore => return false,
                 Deed::Reset => {
                     // Without time to linger, closing resets.
-                    let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
+                    let _ = set_socket_linger(self.stream.tcp(), Some(Duration::ZERO));
                     return false;
                 }
             }
@@ -417,16 +462,17 @@ impl Connection {
         }
         self.output.clear();
         self.written = 0;
-        Ok(true)
+        self.stream.drain()
     }
 
     /// Polls for writing if there are unwritten answers, otherwise for reading.
     fn watch(&mut self, poll: &Poll, token: u64) -> io::Result<()> {
-        let interest = if self.output.is_empty() { Interest::Read } else { Interest::Write };
+        let is_full = !self.output.is_empty() || self.stream.is_full();
+        let interest = if is_full { Interest::Write } else { Interest::Read };
         if mem::replace(&mut self.interest, interest) == interest {
             return Ok(());
         }
-        poll.change(&self.stream, token, interest)
+        poll.change(self.stream.tcp(), token, interest)
     }
 }
 
@@ -492,7 +538,7 @@ mod tests {
             let client = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
             client.set_nodelay(true).unwrap();
             let (stream, peer) = self.listener.accept().unwrap();
-            self.connections.handle_accepted(now, stream, peer.ip(), &self.poll);
+            self.connections.handle_accepted(now, (stream, None), peer.ip(), &self.poll);
             client
         }
 

@@ -113,7 +113,11 @@ impl Datagrams {
             if peer.port() == 0 {
                 continue;
             }
-            match answer.answer(&Ends { local, peer: peer.ip(), now }, received.octets, &mut out.octets) {
+            match answer.answer(
+                &Ends { local, peer: peer.ip(), now, is_encrypted: false },
+                received.octets,
+                &mut out.octets,
+            ) {
                 Deed::Send if out.octets.len() > 2 => {
                     (out.local, out.peer) = (local, peer);
                     count += 1;

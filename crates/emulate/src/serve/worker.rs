@@ -8,6 +8,7 @@ use ldplayer_net::clock::monotonic_ns;
 use ldplayer_net::limits;
 use ldplayer_net::poll::{Poll, Wake};
 use ldplayer_net::udp::UdpSocket;
+use rustls::ServerConfig;
 
 use super::counters::Way;
 use super::responder::Responder;
@@ -15,6 +16,7 @@ use super::room::Room;
 use super::shared::Shared;
 use super::sums::Counted;
 use super::tcp::{Answer, Connections, Deed, Ends};
+use super::transfer::Transfer;
 use super::udp::Datagrams;
 
 /// Maximum wait, in nanoseconds.
@@ -30,6 +32,14 @@ const WAKE: u64 = 0;
 pub struct Sockets {
     pub udp: Vec<UdpSocket>,
     pub tcp: Vec<TcpListener>,
+    /// The settings of TLS, and the first of the listeners whose connections begin with a handshake.
+    pub tls: Option<(usize, Arc<ServerConfig>)>,
+}
+
+impl Sockets {
+    fn tls_of(&self, listener: usize) -> Option<&Arc<ServerConfig>> {
+        self.tls.as_ref().filter(|(first, _)| listener >= *first).map(|(_, config)| config)
+    }
 }
 
 /// One thread of the server.
@@ -58,6 +68,12 @@ struct Resting {
 /// The responder as seen by connections and datagrams.
 struct By<'a>(&'a mut Responder, Way);
 
+impl By<'_> {
+    const fn way(&self, ends: &Ends) -> Way {
+        if ends.is_encrypted { Way::Tls } else { self.1 }
+    }
+}
+
 impl Answer for By<'_> {
     #[inline]
     fn look_ahead<'q>(&mut self, queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {
@@ -65,8 +81,13 @@ impl Answer for By<'_> {
     }
 
     #[inline]
+    fn transfer(&mut self, ends: &Ends, query: &[u8]) -> Option<Transfer> {
+        self.0.transfer(ends, self.way(ends), query)
+    }
+
+    #[inline]
     fn answer(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed {
-        self.0.answer(ends, self.1, query, out)
+        self.0.answer(ends, self.way(ends), query, out)
     }
 }
 
@@ -154,7 +175,10 @@ impl Worker {
     fn accept(&mut self, now: i64, listener: usize) {
         for _ in 0..ACCEPTS {
             match self.sockets.tcp[listener].accept() {
-                Ok((stream, peer)) => self.connections.handle_accepted(now, stream, peer.ip(), &self.poll),
+                Ok((stream, peer)) => {
+                    let stream = (stream, self.sockets.tls_of(listener));
+                    self.connections.handle_accepted(now, stream, peer.ip(), &self.poll);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if limits::is_short(&error) => {
                     // A new client replaces an idle one.
@@ -217,7 +241,7 @@ mod tests {
     fn worker() -> Worker {
         let address = "127.0.0.1:0".parse().unwrap();
         let tcp = vec![ldplayer_net::tcp::listen(address, 16).unwrap()];
-        let sockets = Sockets { udp: vec![UdpSocket::serve(address, 1 << 16).unwrap()], tcp };
+        let sockets = Sockets { udp: vec![UdpSocket::serve(address, 1 << 16).unwrap()], tcp, tls: None };
         let current = Current { set: Arc::new(ZoneSet::new(Vec::new(), Vec::new()).unwrap()), marks: None };
         let responder = Responder::new(current.clone(), false, ldplayer_zone::UDP_SIZE);
         Worker::new(sockets, &Arc::new(Room::new(10)), i64::MAX, responder, Arc::new(Shared::new(current))).unwrap().0

@@ -19,7 +19,7 @@ pub(crate) struct Pending {
 /// Writes a set and notes the hosts that it names.
 pub(super) fn write(answer: &mut Answer<'_, '_>, section: Section, at: u32, owner: Owner<'_>, signed: bool) -> bool {
     let zone = answer.zone;
-    let set = zone.set(at);
+    let set = answer.set(at);
     let Some(offset) = target_offset(set.rtype).filter(|_| !zone.targets(set).is_empty()) else {
         return answer.writer.set(section, zone, set, owner, signed, |_| {});
     };
@@ -71,7 +71,8 @@ fn address(answer: &mut Answer<'_, '_>, zone: &Zone, pending: Pending, rtype: u1
         None => Owner::Name(zone.name(zone.node(pending.node))),
     };
     let signed = answer.dnssec && !zone.is_glue(pending.node);
-    let fits = answer.writer.set(Section::Additional, zone, zone.set(at), owner, signed, |_| {});
+    let set = answer.set(at);
+    let fits = answer.writer.set(Section::Additional, zone, set, owner, signed, |_| {});
     if fits && !pending.by_wildcard {
         answer.written.push(at);
     }

@@ -1,9 +1,11 @@
 //! Reads and validates a query: what to answer, or why not (RFC 1035 §4.1, RFC 6891 §6.1).
 
 use ldplayer_core::Message;
+use ldplayer_core::client_subnet::CLIENT_SUBNET;
 use ldplayer_core::message::{HEADER, OPT, Question, flag};
 
 use crate::rtype;
+use crate::store::Pick;
 
 /// RCODEs (RFC 1035 §4.1.1, RFC 6672 §2.2, RFC 6891 §6.1.3).
 pub(super) mod rcode {
@@ -24,6 +26,10 @@ pub(super) struct Query<'q> {
     /// The only question, where there is one and it is sound.
     pub question: Option<Question<'q>>,
     pub edns: Option<Edns>,
+    /// The value of the option for the client's subnet, as it came.
+    pub client_subnet: Option<&'q [u8]>,
+    /// Which versions of sets the answer takes.
+    pub pick: Pick,
     /// The answer when there is nothing to look up.
     pub error: Option<u16>,
 }
@@ -40,7 +46,8 @@ impl<'q> Query<'q> {
     /// Reads a message; `None` for one that is not to be answered: no header, or a response.
     pub fn read(octets: &'q [u8]) -> Option<Self> {
         let message = Message::new(octets).filter(|message| !message.is_response())?;
-        let mut query = Self { octets, flags: message.flags(), question: None, edns: None, error: None };
+        let (flags, pick) = (message.flags(), Pick::Fixed);
+        let mut query = Self { octets, flags, question: None, edns: None, client_subnet: None, pick, error: None };
         query.error = query.read_rest(&message).err();
         Some(query)
     }
@@ -52,6 +59,12 @@ impl<'q> Query<'q> {
 
     pub fn dnssec_ok(&self) -> bool {
         self.edns.is_some_and(|edns| edns.dnssec_ok)
+    }
+
+    /// The data of the SOA record at an offset, if one is there.
+    pub fn soa_at(&self, at: usize) -> Option<&'q [u8]> {
+        let record = Fixed::read(self.octets, at).filter(|record| record.rtype == rtype::SOA)?;
+        self.octets.get(record.data..record.end)
     }
 
     fn read_rest(&mut self, message: &Message<'q>) -> Result<(), u16> {
@@ -87,11 +100,11 @@ impl<'q> Query<'q> {
         for number in 0..skipped + u32::from(additionals) {
             let record = Fixed::read(self.octets, at).ok_or(rcode::FORMERR)?;
             if number >= skipped && record.rtype == OPT {
-                let options = &self.octets[record.data..record.end];
-                if self.edns.is_some() || !record.is_of_root || !are_options(options) {
+                let subnet = client_subnet_in(&self.octets[record.data..record.end]).ok_or(rcode::FORMERR)?;
+                if self.edns.is_some() || !record.is_of_root {
                     return Err(rcode::FORMERR);
                 }
-                self.edns = Some(record.edns());
+                (self.edns, self.client_subnet) = (Some(record.edns()), subnet);
             }
             at = record.end;
         }
@@ -129,15 +142,17 @@ impl Fixed {
     }
 }
 
-/// Whether the data of an OPT record consists of complete options: code, length, value (RFC 6891 §6.1.2).
-fn are_options(mut data: &[u8]) -> bool {
-    while let &[_, _, high, low, ref rest @ ..] = data {
-        match rest.get(usize::from(u16::from_be_bytes([high, low]))..) {
-            Some(next) => data = next,
-            None => return false,
+/// The client's subnet in the data of an OPT record, which consists of options: code, length, value (RFC 6891 §6.1.2). `None` where it does not.
+fn client_subnet_in(mut data: &[u8]) -> Option<Option<&[u8]>> {
+    let mut subnet = None;
+    while let &[c, d, high, low, ref rest @ ..] = data {
+        let (value, next) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])))?;
+        if u16::from_be_bytes([c, d]) == CLIENT_SUBNET {
+            subnet = Some(value);
         }
+        data = next;
     }
-    data.is_empty()
+    data.is_empty().then_some(subnet)
 }
 
 fn skip_name(octets: &[u8], mut at: usize) -> Option<usize> {

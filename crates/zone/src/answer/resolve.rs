@@ -6,7 +6,7 @@ use super::additional::{self, Pending};
 use super::query::{Query, rcode};
 use super::{Answered, Current, Names, Owner, ReplyKind, Scratch, Section, Transport, Writer};
 use crate::rtype;
-use crate::store::{HEAD, NONE, Place, Set, Zone};
+use crate::store::{HEAD, NONE, Pick, Place, Set, Zone};
 
 /// Most aliases that are followed for one question.
 const ALIASES: usize = 16;
@@ -30,6 +30,7 @@ pub(super) struct Answer<'z, 's> {
     /// How many of the denials are written.
     pub denied: usize,
     pub answered: Answered,
+    pick: Pick,
 }
 
 /// Answers a question from the zone.
@@ -66,6 +67,7 @@ pub(super) fn resolve(
         aliases: 0,
         denied: 0,
         answered: Answered { kind: ReplyKind::Answer, ..Answered::default() },
+        pick: query.pick,
     };
     answer.run();
     answer.answered.counts = answer.writer.counts();
@@ -105,6 +107,12 @@ impl<'z> Answer<'z, '_> {
             }
         };
         self.end(end);
+    }
+
+    /// The set at a position, in the version that this answer takes.
+    #[inline]
+    pub fn set(&mut self, at: u32) -> &'z Set {
+        self.zone.version(at, &self.pick, &mut self.answered.scope)
     }
 
     /// Looks the current name up once.
@@ -178,11 +186,11 @@ impl<'z> Answer<'z, '_> {
         let only_signatures = self.qtype == rtype::RRSIG;
         let wanted = |set: &Set| if only_signatures { set.signatures > 0 } else { set.count > 0 };
         let is_one = !only_signatures && self.transport == Transport::Udp;
-        for (number, set) in sets.iter().enumerate().filter(|(_, set)| wanted(set)) {
+        for (number, _) in sets.iter().enumerate().filter(|(_, set)| wanted(set)) {
             if is_one && number != only {
                 continue;
             }
-            if !self.write_one_of(zone.first_set(node) + number as u32, set, owner) {
+            if !self.write_one_of(zone.first_set(node) + number as u32, owner) {
                 return Step::Done(End::Truncated);
             }
         }
@@ -190,7 +198,8 @@ impl<'z> Answer<'z, '_> {
     }
 
     /// A set of an answer to ANY, signatures being data there, or the signatures of a set.
-    fn write_one_of(&mut self, at: u32, set: &Set, owner: Owner<'_>) -> bool {
+    fn write_one_of(&mut self, at: u32, owner: Owner<'_>) -> bool {
+        let set = self.set(at);
         if self.qtype == rtype::RRSIG {
             return self.writer.signatures(Section::Answer, self.zone, set, owner);
         }
@@ -207,14 +216,15 @@ impl<'z> Answer<'z, '_> {
     /// Writes a CNAME set and goes on with its target (RFC 1034 §3.6.2).
     fn alias(&mut self, at: u32, is_wildcard: bool, owner: Owner<'static>) -> Step {
         let zone = self.zone;
-        let Some(target) = zone.data(zone.set(at)).next() else { return Step::Done(End::Alias) };
+        let set = self.set(at);
+        let Some(target) = zone.data(set).next() else { return Step::Done(End::Alias) };
         let is_first_visit = !self.written.contains(&at) || is_wildcard;
         if !is_first_visit || self.aliases >= ALIASES {
             return Step::Done(End::Alias);
         }
         self.aliases += 1;
         self.written.push(at);
-        let (set, mut name_at) = (zone.set(at), 0);
+        let mut name_at = 0;
         let on_record = |data: usize| name_at = if name_at == 0 { data } else { name_at };
         if !self.writer.set(Section::Answer, zone, set, owner, self.dnssec, on_record) {
             return Step::Done(End::Truncated);
@@ -228,7 +238,7 @@ impl<'z> Answer<'z, '_> {
     fn redirect(&mut self, node: u32) -> Step {
         let zone = self.zone;
         let Some(at) = zone.set_at(node, rtype::DNAME) else { return Step::Done(End::NoData(node)) };
-        let set = zone.set(at);
+        let set = self.set(at);
         let Some(target) = zone.data(set).next() else { return Step::Done(End::NoData(node)) };
         // A second time it may be a loop: the asker can go on from the last CNAME.
         if self.aliases >= ALIASES || self.written.contains(&at) {

@@ -11,6 +11,7 @@ use super::report::{self, Conflict, Report};
 use super::seen::VersionId;
 use crate::records::{Record, Records};
 use crate::rtype;
+use crate::store::can_vary;
 use crate::write::Line;
 
 /// Maximum number of servers that the report lists for a version.
@@ -26,13 +27,15 @@ pub enum Policy {
     Last,
     /// The one seen most often; among equals, the first.
     Majority,
+    /// The first one seen is in the zone, and all versions are listed beside it.
+    Keep,
     /// The union of all; for types with a single record per name (SOA, CNAME, DNAME), the first one seen.
     Union,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 4] = [Self::First, Self::Last, Self::Majority, Self::Union];
+    pub const ALL: [Self; 5] = [Self::First, Self::Last, Self::Majority, Self::Union, Self::Keep];
 }
 
 impl fmt::Display for Policy {
@@ -42,6 +45,7 @@ impl fmt::Display for Policy {
             Self::Last => "last",
             Self::Majority => "majority",
             Self::Union => "union",
+            Self::Keep => "keep",
         })
     }
 }
@@ -60,12 +64,15 @@ pub(super) struct Chosen {
 /// Chooses a version of each record set. `placed` must be sorted; the result is, too.
 pub(super) fn choose(facts: &Facts, placed: Vec<Placed>, policy: Policy, report: &mut Report) -> Vec<Chosen> {
     let place = |one: &Placed| (one.zone, one.owner, one.rtype, one.side);
-    let mut chosen: Vec<Chosen> = Vec::new();
+    let (mut chosen, mut varying) = (Vec::new(), Vec::new());
     for group in placed.chunk_by(|a, b| place(a) == place(b)) {
         let versions = best(facts, group);
         let taken = settle(facts, &versions, group[0], policy);
         if versions.len() > 1 && group[0].side != Side::Glue {
             report.conflicts.push(conflict(facts, group[0], &versions, &taken));
+            if group[0].side == Side::Own && can_vary(group[0].rtype) {
+                varying.push((group[0], versions.clone()));
+            }
         }
         if is_single(group[0].rtype) && taken.iter().any(|&id| facts.versions.get(id).records > 1) {
             let what = format!("several {} records", rtype::name_of(group[0].rtype));
@@ -73,6 +80,9 @@ pub(super) fn choose(facts: &Facts, placed: Vec<Placed>, policy: Policy, report:
         }
         let Placed { zone, owner, rtype, side, .. } = group[0];
         chosen.push(Chosen { zone, owner, rtype, side, versions: taken });
+    }
+    if let Some(history) = facts.versions.history() {
+        history.report(facts, &varying, report);
     }
     without_aliases_beside(facts, chosen, policy, report)
 }
@@ -133,7 +143,7 @@ fn tally(facts: &Facts, versions: &[VersionId]) -> Tally {
 /// The version preferred by the policy; the earlier one if equal.
 fn preferred<T>(all: impl Iterator<Item = (T, Tally)>, policy: Policy) -> Option<T> {
     let rank = |tally: &Tally| match policy {
-        Policy::First | Policy::Union => -i128::from(tally.first),
+        Policy::First | Policy::Union | Policy::Keep => -i128::from(tally.first),
         Policy::Last => i128::from(tally.last),
         Policy::Majority => i128::from(tally.count),
     };
@@ -231,7 +241,7 @@ impl Records {
 }
 
 /// The TTL of a version: the signature's original TTL, or the greatest seen.
-fn ttl(facts: &Facts, id: VersionId) -> u32 {
+pub(super) fn ttl(facts: &Facts, id: VersionId) -> u32 {
     let original = facts.versions.signatures(id).next().and_then(|data| data.get(4..8)?.try_into().ok());
     original.map_or(facts.versions.get(id).ttl, u32::from_be_bytes)
 }

@@ -141,7 +141,7 @@ fn glue(facts: &Facts, authority: &Authority, owner: Name, seen: Sighting) -> Re
     }
 }
 
-const fn level(kind: SectionKind) -> Level {
+pub(super) const fn level(kind: SectionKind) -> Level {
     match kind {
         SectionKind::Answer => ANSWER,
         SectionKind::Authority | SectionKind::Referral => AUTHORITY,

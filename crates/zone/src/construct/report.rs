@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
+use ldplayer_core::Cidr;
 use ldplayer_core::name::Presentation;
 
 use crate::rtype;
@@ -34,6 +35,8 @@ pub enum Reason {
     Failed,
     /// Neither authoritative nor a referral: from a resolver or a lame server.
     NotAuthoritative,
+    /// Among responses to clients: not from a resolver (RA is not set).
+    NotRecursive,
     /// A referral to a zone that is not below one of the server's zones.
     SidewaysReferral,
     /// Not part of the chain from the question to its answer.
@@ -48,7 +51,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NotAResponse,
         Self::Opcode,
         Self::NoQuestion,
@@ -59,6 +62,7 @@ impl Reason {
         Self::Truncated,
         Self::Failed,
         Self::NotAuthoritative,
+        Self::NotRecursive,
         Self::SidewaysReferral,
         Self::Unrelated,
         Self::NotResponsible,
@@ -79,6 +83,7 @@ impl Reason {
             Self::Truncated => "truncated",
             Self::Failed => "failed",
             Self::NotAuthoritative => "not_authoritative",
+            Self::NotRecursive => "not_recursive",
             Self::SidewaysReferral => "sideways_referral",
             Self::Unrelated => "unrelated",
             Self::NotResponsible => "not_responsible",
@@ -103,10 +108,18 @@ pub struct Report {
     pub ignored: BTreeMap<Reason, u64>,
     /// Addresses that responded.
     pub servers: usize,
+    /// Whether the responses are those of a resolver to its clients, of which servers and delegations are made up.
+    pub of_clients: bool,
     /// Whether the responses are from many servers to a resolver, rather than from one server to many clients.
     pub resolver_side: bool,
     /// Where responses disagreed.
     pub conflicts: Vec<Conflict>,
+    /// Record sets with all their versions, if these were to be kept.
+    pub kept: Vec<KeptSet>,
+    /// The time of the first response, in ns since 1970, if versions were to be kept.
+    pub kept_start_ns: Option<i64>,
+    /// Changes and askers that were too many to be kept.
+    pub unkept: u64,
     /// What was invented so that the zones load and can be reached from the root.
     pub made: Vec<Invention>,
     /// Records that servers refuse, each once, at most `LISTED`.
@@ -157,6 +170,42 @@ pub struct Lame {
     pub zone: String,
     /// The servers' addresses, in order.
     pub servers: Vec<IpAddr>,
+}
+
+/// A record set with all its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptSet {
+    /// The apex of its zone in wire format.
+    pub zone: Vec<u8>,
+    /// The owner in wire format.
+    pub owner: Vec<u8>,
+    /// TYPE.
+    pub rtype: u16,
+    /// The versions, the first seen first: that one is in the zone.
+    pub versions: Vec<KeptVersion>,
+}
+
+/// One of its versions. Times are nanoseconds since the first response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptVersion {
+    /// The TTL in seconds.
+    pub ttl: u32,
+    /// The data of its records in wire format.
+    pub records: Vec<Vec<u8>>,
+    /// The data of their RRSIG records.
+    pub signatures: Vec<Vec<u8>>,
+    /// How often it was seen.
+    pub count: u64,
+    /// When it was seen first, and each time that it was seen again after another version.
+    pub from_ns: Vec<i64>,
+    /// When it was seen last.
+    pub last_ns: i64,
+    /// Who sent it.
+    pub servers: Vec<IpAddr>,
+    /// To whom it was sent.
+    pub resolvers: Vec<IpAddr>,
+    /// The subnets of clients that it was for (RFC 7871).
+    pub subnets: Vec<Cidr>,
 }
 
 /// Responses that disagreed, and the choice.

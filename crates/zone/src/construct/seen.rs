@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::history::History;
 use super::names::Name;
 
 /// The number of a version.
@@ -72,6 +73,7 @@ pub(super) struct Versions {
     table: HashTable<VersionId>,
     hasher: FixedState,
     scratch: Vec<u8>,
+    history: Option<History>,
 }
 
 /// A record set of a response.
@@ -95,6 +97,7 @@ impl Default for Versions {
             table: HashTable::new(),
             hasher: FixedState::with_seed(0x7a63),
             scratch: Vec::new(),
+            history: None,
         }
     }
 }
@@ -125,7 +128,24 @@ impl Versions {
             self.sign(id, set.signatures)?;
         }
         self.saw(id, server, kind);
+        if let Some(history) = &mut self.history {
+            history.note(id, (set.owner, set.rtype), time);
+        }
         Some(id)
+    }
+
+    /// From now on notes when versions are seen, and by whom.
+    pub fn keep_history(&mut self) {
+        self.history.get_or_insert_default();
+    }
+
+    /// What was noted, if anything.
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
+    }
+
+    pub fn history_mut(&mut self) -> Option<&mut History> {
+        self.history.as_mut()
     }
 
     fn insert(&mut self, set: Set<'_>, records: u16, hash: u64, time: i64) -> Option<VersionId> {

@@ -190,7 +190,7 @@ impl Authority {
         hosts.filter_map(|host| self.addresses.get(host)).flatten().copied()
     }
 
-    fn make_responsible(&mut self, zone: Name, server: Server) {
+    pub(super) fn make_responsible(&mut self, zone: Name, server: Server) {
         self.cuts.insert(zone);
         if self.responsible.insert((zone, server)) {
             self.servers.entry(zone).or_default().push(server);

@@ -4,6 +4,8 @@ mod finish;
 mod oddities;
 mod owners;
 
+pub(super) use finish::host as host_of;
+
 use super::order::{Labels, is_within};
 use super::{BuildError, CUT, HEAD, NONE, Node, OCCLUDED, PARENT, REDIRECTS, Set, Zone};
 use crate::error::{LoadError, Problem};
@@ -236,7 +238,7 @@ impl<'a> Builder<'a> {
         let numbers = (u16::try_from(count).ok(), u16::try_from(signed).ok());
         let (Some(count), Some(signatures)) = numbers else { return Err(Problem::TooLarge) };
         let rtype = set_type(&self.records.get(members[0] as usize));
-        self.sets.push(Set { rtype, count, signatures, start, signed_from, end, targets: NONE });
+        self.sets.push(Set { rtype, count, signatures, varies: false, start, signed_from, end, targets: NONE });
         self.origins.push(members[0]);
         Ok(())
     }

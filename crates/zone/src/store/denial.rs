@@ -91,6 +91,11 @@ impl Denial {
         &self.entries[at as usize]
     }
 
+    /// One of the NSEC3 records.
+    pub fn hashed_at(&self, at: u32) -> Option<&Entry> {
+        self.entries.get(at as usize).filter(|_| self.is_hashed())
+    }
+
     /// The NSEC3 records.
     pub fn hashed(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|_| self.is_hashed())

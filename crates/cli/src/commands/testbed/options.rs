@@ -64,6 +64,11 @@ impl Options {
         self.proxies
     }
 
+    /// The seed of random choices.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The plan of a testbed whose Internet has these name servers, if any.
     pub fn plan(&self, name_servers: Option<&[IpAddr]>) -> Plan {
         let mut plan = Plan {

@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
 use anyhow::Context;
+use ldplayer_emulate::serve::answers::Clock;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options as ServeOptions, Server, UDP_SIZE};
 use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
@@ -15,6 +17,8 @@ use ldplayer_net::signals::Signals;
 
 use super::options::Options;
 use super::{Name, failure, print};
+use crate::commands::answering::{Answering, Following};
+use crate::commands::encrypting::Encrypting;
 use crate::commands::including::Serving;
 use crate::commands::serve;
 use crate::failure::Failure;
@@ -57,7 +61,12 @@ Example: 40 ms between clients and resolver, 1 % packet loss
   ldplayer testbed down
 
 Example: the DNS hierarchy of a zone set, 20 ms away from the resolver
-  ldplayer testbed up --zones zones/ --upstream-rtt 20ms --coverage report.json"
+  ldplayer testbed up --zones zones/ --upstream-rtt 20ms --coverage report.json
+
+Example: its answers change as they did in the recording, while a replay goes through it
+  ldplayer testbed up --zones zones/ --answers recorded --clock run
+  ldplayer testbed exec clients -- \\
+    ldplayer replay clients.pcap --server 10.53.0.2 -o run"
 )]
 pub struct Args {
     #[command(flatten)]
@@ -75,6 +84,10 @@ pub struct Args {
     /// Make faults on purpose: the rules of a file, or of one that comes along; see `ldplayer serve --help`
     #[arg(long, value_name = "FILE", requires = "zones", conflicts_with = "proxies")]
     faults: Option<PathBuf>,
+    #[command(flatten)]
+    answering: Answering,
+    #[command(flatten)]
+    encrypting: Encrypting,
     /// At the end, write the coverage report of the zone set (JSON)
     #[arg(long, value_name = "FILE", requires = "zones")]
     coverage: Option<PathBuf>,
@@ -103,10 +116,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let set = args.zones.as_deref().map(|zones| serve::load(zones, args.reading.reading())).transpose()?;
     let addresses = set.as_ref().map(ZoneSet::addresses);
     let testbed = Testbed::up(&args.options.plan(addresses.as_deref())).map_err(Failure::environment)?;
+    let mut following = set.as_ref().map(|set| args.answering.follow(set));
+    let clock = following.as_ref().map(Following::clock).unwrap_or_default();
     let set = set.filter(|_| !args.options.has_proxies());
-    let server = set.map(|set| start_server(&testbed, set, args)).transpose()?;
+    let server = set.map(|set| start_server(&testbed, set, args, clock)).transpose()?;
     let held = Held { testbed: &testbed, server: server.as_ref(), args };
-    held.hold(&claim, &signals)?;
+    held.hold(&claim, &signals, following.as_mut())?;
     let report = testbed.down().map_err(Failure::environment)?;
     if let Some(server) = server {
         serve::finish(server.stop(), args.coverage.as_deref())?;
@@ -118,10 +133,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Serves the zone set on the Internet's host.
-fn start_server(testbed: &Testbed, set: ZoneSet, args: &Args) -> Result<Server, Failure> {
+fn start_server(testbed: &Testbed, set: ZoneSet, args: &Args, clock: Arc<Clock>) -> Result<Server, Failure> {
     let faults = serve::read_faults(args.faults.as_deref(), &set)?;
     let marks = args.coverage.is_some();
-    let options = ServeOptions { marks, faults, udp_size: args.udp_size, ..ServeOptions::default() };
+    let (answers, seed) = (args.answering.answers, args.options.seed());
+    let udp_size = args.udp_size;
+    let tls = args.encrypting.tls()?;
+    let options = ServeOptions { marks, faults, tls, udp_size, answers, seed, clock, ..ServeOptions::default() };
     let started = testbed.run(INTERNET, || Server::start(set, &options)).map_err(Failure::environment)?;
     started.map_err(Failure::environment)
 }
@@ -135,14 +153,13 @@ struct Held<'a> {
 
 impl Held<'_> {
     /// Holds the testbed until a signal ends it, and sees to signals that ask for a reload meanwhile.
-    fn hold(&self, claim: &Claim, signals: &Signals) -> Result<(), Failure> {
+    fn hold(&self, claim: &Claim, signals: &Signals, following: Option<&mut Following>) -> Result<(), Failure> {
         let stop = signals.stop();
         thread::scope(|scope| {
-            if let Some(directory) = &self.args.zones {
+            if let (Some(directory), Some(following)) = (&self.args.zones, following) {
+                let zones = (&**directory, self.args.reading.reading());
                 scope.spawn(move || {
-                    let watched = serve::watch(self.server, directory, self.args.reading.reading(), signals, |set| {
-                        self.replace(set)
-                    });
+                    let watched = serve::watch(self.server, zones, following, signals, |set| self.replace(set));
                     if let Err(failure) = watched {
                         failure.report();
                         stop.store(true, Ordering::Relaxed);

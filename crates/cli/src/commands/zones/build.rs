@@ -1,21 +1,29 @@
 //! `ldplayer zones build`: zone files of the responses in captures.
 
 mod output;
+mod versions;
 
 pub(super) use output::prepare;
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use ldplayer_core::Transaction;
 use ldplayer_core::text::counted;
 use ldplayer_trace::{Inspector, Source, open};
-use ldplayer_zone::construct::{Builder, Built, Options, Policy, Response, Stock};
+use ldplayer_zone::construct::{Builder, Built, Options, Policy, Response, Stock, Suffixes};
 
 use crate::commands::inspect::no_transaction;
 use crate::commands::reading::Reading;
 use crate::failure::Failure;
+
+/// The value of --side for what a resolver gave its clients.
+const CLIENTS: &str = "clients";
+/// Public suffixes of registries, as publicsuffix.org had them.
+const SUFFIXES: &[u8] = include_bytes!("../../../../../data/public-suffixes-20230209.dat.xz");
 
 /// Options of `zones build`.
 #[derive(clap::Args)]
@@ -29,6 +37,8 @@ one another.
 Examples:
   ldplayer zones build upstream.pcap.xz -o zones/
   ldplayer zones build monday.pcap tuesday.pcap --conflict majority -o zones/
+  ldplayer zones build upstream.pcap.xz --conflict keep -o zones/
+  ldplayer zones build clients.pcap --side clients -o zones/
   ldplayer serve zones/ --listen 127.0.0.1:5300 --all-zones-everywhere")]
 pub struct Args {
     /// Captures, dnstap, C-DNS or traces with responses, compressed or not; `-` is standard input, `unix:PATH` a socket
@@ -38,13 +48,18 @@ pub struct Args {
     /// Directory for the zone files
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// When responses disagree about a record set, take the first, the last, the most frequent one, or all records
-    #[arg(long, value_name = "first|last|majority|union", default_value_t, value_parser = parse_policy)]
+    /// When responses disagree about a record set, take the first, the last, the most frequent one, or all records; or keep
+    /// the first and list all versions in versions.json, for `serve --answers`
+    #[arg(long, value_name = "first|last|majority|union|keep", default_value_t, value_parser = parse_policy)]
     conflict: Policy,
     /// Where the responses were captured: `resolver`, between one and its servers, makes a whole hierarchy with a root;
-    /// `server` makes the zones of that server; `auto` takes the former when clients are no more than servers
-    #[arg(long, value_name = "auto|resolver|server", default_value = "auto", value_parser = ["auto", "resolver", "server"])]
+    /// `server` makes the zones of that server; `auto` takes the former when clients are no more than servers; `clients`,
+    /// between a resolver and its clients, makes up the smallest hierarchy that gives these their answers
+    #[arg(long, value_name = "auto|resolver|server|clients", default_value = "auto", value_parser = ["auto", "resolver", "server", CLIENTS])]
     side: String,
+    /// Public suffixes, where zones begin with --side clients: a list as of publicsuffix.org [default: that of 2023-02-09]
+    #[arg(long, value_name = "FILE")]
+    suffixes: Option<PathBuf>,
     /// Keep lame delegations lame: a name server that was asked for a zone and never answered does not serve it
     #[arg(long)]
     keep_lame: bool,
@@ -75,6 +90,7 @@ impl Args {
             output,
             conflict,
             side: "resolver".to_owned(),
+            suffixes: None,
             keep_lame: false,
             server: None,
             reading,
@@ -91,7 +107,7 @@ fn parse_server(word: &str) -> Result<Stock, String> {
 
 fn parse_policy(word: &str) -> Result<Policy, String> {
     let known = Policy::ALL.into_iter().find(|policy| policy.to_string() == word);
-    known.ok_or_else(|| format!("`{word}` is none of first, last, majority, union"))
+    known.ok_or_else(|| format!("`{word}` is none of first, last, majority, union, keep"))
 }
 
 /// Runs the command.
@@ -114,7 +130,14 @@ pub(super) fn finish(args: &Args, built: &Built) -> Result<(), Failure> {
 pub(super) fn build(args: &Args) -> Result<Built, Failure> {
     let (inputs, options) = args.reading.of(&args.captures);
     let mut source = open(&inputs, &options)?;
-    let mut builder = if args.keep_lame { Builder::keeping_lame() } else { Builder::default() };
+    let mut builder = match args.keep_lame {
+        _ if args.side == CLIENTS => Builder::of_clients(suffixes(args.suffixes.as_deref())?),
+        true => Builder::keeping_lame(),
+        false => Builder::default(),
+    };
+    if args.conflict == Policy::Keep {
+        builder.keep_versions();
+    }
     let transactions = take_all(&mut *source, &mut builder)?;
     if builder.responses() == 0 {
         return Err(without_responses(args, &*source, transactions).into());
@@ -125,6 +148,20 @@ pub(super) fn build(args: &Args) -> Result<Built, Failure> {
         _ => None,
     };
     Ok(builder.finish(Options { policy: args.conflict, resolver_side, server: args.server })?)
+}
+
+/// The public suffixes of a file, or those that come along.
+fn suffixes(file: Option<&Path>) -> anyhow::Result<Suffixes> {
+    let named = || file.map_or_else(|| "--suffixes".to_owned(), |file| file.display().to_string());
+    let text = match file {
+        Some(file) => fs::read_to_string(file).with_context(named)?,
+        None => {
+            let mut text = String::new();
+            liblzma::read::XzDecoder::new(SUFFIXES).read_to_string(&mut text)?;
+            text
+        }
+    };
+    Suffixes::parse(&text).with_context(named)
 }
 
 /// Gives all responses to the builder, and tells how many transactions there were.

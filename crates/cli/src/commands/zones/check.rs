@@ -20,9 +20,9 @@ use ldplayer_net::signals::{INTERRUPTED, Signals};
 use ldplayer_trace::open;
 
 use super::progress::Progress;
-use super::when::When;
 use crate::commands::including::Including;
 use crate::commands::reading::Reading;
+use crate::commands::when::When;
 use crate::failure::{Failure, VERDICT_FAILED};
 
 /// Options of `zones check`.
@@ -58,7 +58,7 @@ pub struct Args {
     /// The queries of the trace go to a server with all zones (`serve --all-zones-everywhere`)
     #[arg(long, requires = "traces")]
     all_zones_everywhere: bool,
-    /// Ask this resolver, in a testbed, the questions of the trace: unbound, knot-resolver, pdns-recursor
+    /// Ask this resolver, in a testbed, the questions of the trace: unbound, bind-resolver, knot-resolver, pdns-recursor
     #[arg(long, value_name = "KIND", requires = "traces", value_parser = Kind::resolver)]
     resolver: Option<Kind>,
     /// Maximum number of different questions that the resolver is asked

@@ -15,6 +15,7 @@ use ldplayer_core::text::counted;
 use ldplayer_core::time::NS_PER_S;
 use ldplayer_emulate::serve::lame::Lame;
 use ldplayer_emulate::serve::set;
+use ldplayer_emulate::serve::versions::{self, Content, SetEntry};
 use ldplayer_emulate::sources::{self, Source, on_all_cores, threads};
 use ldplayer_net::clock;
 use ldplayer_net::output::Pending;
@@ -22,8 +23,8 @@ use ldplayer_zone::sign::{self, Algorithm, Denial, Key, KeySpec, Links, Member, 
 use ldplayer_zone::{Oddity, Records, finding, write};
 use serde_json::{Value, json};
 
-use super::when::When;
 use crate::commands::including::Including;
+use crate::commands::when::When;
 use crate::failure::Failure;
 
 /// Zones with so many records are signed by all threads, one after the other; smaller ones side by side.
@@ -115,6 +116,8 @@ struct Outcome {
     signatures: usize,
     denials: usize,
     had_digest: bool,
+    /// Record sets with their versions.
+    versions: Vec<SetEntry>,
 }
 
 /// Runs the command.
@@ -133,7 +136,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         .map(|(source, keys)| Member { apex: &source.apex, records: &source.records, keys })
         .collect();
     let links = sign::links(&members)?;
-    let outcomes = sign_all(args, &sources, &keys, &links)?;
+    let content = Content::read(&args.directory)?;
+    let mut outcomes = sign_all(args, &sources, &keys, &links, content.as_ref())?;
+    let sets = outcomes.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.versions)).collect();
+    let content = content.map(|content| Content { sets, ..content });
+    Content::save(content, &args.output).with_context(|| format!("-o {}", args.output.display()))?;
     anchors::write(&args.output, &links.anchors)?;
     Lame::copy(&args.directory, &args.output).with_context(|| format!("-o {}", args.output.display()))?;
     if let Some(directory) = &args.keys {
@@ -209,7 +216,13 @@ fn seed(number: Option<u64>) -> anyhow::Result<Seed> {
 }
 
 /// Signs and writes all zones.
-fn sign_all(args: &Args, sources: &[Source], keys: &[Vec<Key>], links: &Links) -> anyhow::Result<Vec<Outcome>> {
+fn sign_all(
+    args: &Args,
+    sources: &[Source],
+    keys: &[Vec<Key>],
+    links: &Links,
+    content: Option<&Content>,
+) -> anyhow::Result<Vec<Outcome>> {
     let now = clock::realtime_ns() / NS_PER_S;
     let validity = Validity { inception: args.inception.seconds(now), expiration: args.expiration.seconds(now) };
     if validity.expiration.wrapping_sub(validity.inception).cast_signed() <= 0 {
@@ -219,8 +232,9 @@ fn sign_all(args: &Args, sources: &[Source], keys: &[Vec<Key>], links: &Links) -
     }
     let one = |at: usize, threads: usize| {
         let source = &sources[at];
+        let mut versions = content.map(|content| content.of_zone(&source.apex)).unwrap_or_default();
         if keys[at].is_empty() {
-            return save(args, source, &source.records).map(|()| Outcome::unsigned(source));
+            return save(args, source, &source.records).map(|()| Outcome::unsigned(source, versions));
         }
         let policy = Policy {
             keys: &keys[at],
@@ -232,7 +246,8 @@ fn sign_all(args: &Args, sources: &[Source], keys: &[Vec<Key>], links: &Links) -
         };
         let signed = sign::zone(&source.records, &policy).with_context(|| source.file.display().to_string())?;
         save(args, source, &signed.records)?;
-        Ok(Outcome::of(&signed))
+        versions::sign(&mut versions, &source.apex, &signed.records, &policy).map_err(anyhow::Error::msg)?;
+        Ok(Outcome { versions, ..Outcome::of(&signed) })
     };
     let (large, small): (Vec<usize>, Vec<usize>) =
         (0..sources.len()).partition(|&at| sources[at].records.len() >= LARGE);
@@ -266,11 +281,11 @@ impl Args {
 impl Outcome {
     fn of(signed: &sign::Signed) -> Self {
         let (records, had_digest) = (signed.records.len(), signed.had_digest);
-        Self { records, signatures: signed.signatures, denials: signed.denials, had_digest }
+        Self { records, signatures: signed.signatures, denials: signed.denials, had_digest, versions: Vec::new() }
     }
 
-    fn unsigned(source: &Source) -> Self {
-        Self { records: source.records.len(), signatures: 0, denials: 0, had_digest: false }
+    fn unsigned(source: &Source, versions: Vec<SetEntry>) -> Self {
+        Self { records: source.records.len(), signatures: 0, denials: 0, had_digest: false, versions }
     }
 }
 

@@ -9,7 +9,7 @@ use ldplayer_core::spec::{self, BadSpec, Item, Table};
 use ldplayer_link::Rtt;
 use ldplayer_zone::rtype;
 
-use super::super::counters::{Way, rcode_name};
+use super::super::counters::{WAYS, Way, rcode_name};
 use super::{ANSWERS, Answer, Conditions, Faults, Rule};
 
 /// Why a file of faults cannot be used. One line; exit status 2.
@@ -156,11 +156,9 @@ fn qtype(text: &str) -> Result<u16, String> {
 }
 
 fn way(text: &str) -> Result<Way, String> {
-    match text {
-        "udp" => Ok(Way::Udp),
-        "tcp" => Ok(Way::Tcp),
-        _ => Err(format!("`{text}` is no transport of this server: udp or tcp")),
-    }
+    let known = WAYS.into_iter().find(|(word, _)| *word == text).map(|(_, way)| way);
+    let words = || WAYS.map(|(word, _)| word).join(", ");
+    known.ok_or_else(|| format!("`{text}` is no transport of this server: {}", words()))
 }
 
 /// A share from 0 to 1, written as `30 %` or `0.3`.

@@ -280,7 +280,7 @@ fn a_bad_rule_is_told_with_its_line() {
         ("[[fault]]\nanswer = 'none'\ndelay = '1s'", "what is not answered cannot be late"),
         ("[[fault]]\nanswer = 'none'\nshare = '130 %'", "`130 %` is no share: 30 % or 0.3"),
         ("[[fault]]\nanswer = 'none'\ntype = 'NOPE'", "`NOPE` is no type"),
-        ("[[fault]]\nanswer = 'none'\ntransport = 'dot'", "`dot` is no transport of this server: udp or tcp"),
+        ("[[fault]]\nanswer = 'none'\ntransport = 'doq'", "`doq` is no transport of this server: udp, tcp, dot"),
         ("[[fault]]\nanswer = 'none'\nunder = 'a..b'", "`a..b` is no name"),
         ("[[fault]]\nanswer = 'none'\nclient = 'here'", "line 3: `client`"),
         ("[[fault]]\ndelay = 'soon'", "line 2: `delay`"),

@@ -79,7 +79,7 @@ impl Plan<'_> {
             let servers = self.authority.servers(zone).iter();
             let responded: Vec<IpAddr> = servers.map(|&server| self.facts.servers[server as usize]).collect();
             for address in responded {
-                self.give(InventionKind::Address, zone, host, address, known);
+                self.give(self.kind_of_server(), zone, host, address, known);
             }
         }
         let mut is_first = !hosts.iter().any(|host| known.contains_key(host));
@@ -154,8 +154,13 @@ impl Plan<'_> {
                 self.made(kind, place, line);
             }
             let line = self.line(host, address, MADE_TTL);
-            self.made(InventionKind::Address, zone, line);
+            self.made(self.kind_of_server(), zone, line);
         }
+    }
+
+    /// What the address of a server that responded is: of clients' responses, the server is made up.
+    const fn kind_of_server(&self) -> InventionKind {
+        if self.report.of_clients { InventionKind::InventedAddress } else { InventionKind::Address }
     }
 
     /// The addresses that responded for a zone; for an unseen root, those of the root hints, or of servers whose referrals were accepted.

@@ -29,6 +29,7 @@ pub(super) fn finish(mut builder: Builder<'_>) -> (Zone, Vec<Finding>) {
         number: 0,
         denial,
         templates: Default::default(),
+        versions: Default::default(),
         records: builder.kept,
         file: builder.records.file(0).to_owned(),
     };
@@ -162,7 +163,7 @@ fn resolve_targets(zone: &mut Zone) {
 }
 
 /// The node with the addresses of the host that a record names. What is below a cut is known to name servers only.
-fn host(zone: &Zone, owner: u32, rtype: u16, data: &[u8]) -> Option<u32> {
+pub(crate) fn host(zone: &Zone, owner: u32, rtype: u16, data: &[u8]) -> Option<u32> {
     let name = layout::target(rtype, data)?.to_ascii_lowercase();
     if matches!(rtype, 64 | 65) && name == [0] {
         // The owner itself, unless the priority says that this is an alias (RFC 9460 §2.5).

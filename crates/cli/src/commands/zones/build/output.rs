@@ -9,13 +9,13 @@ use anyhow::{Context, anyhow, bail};
 use jiff::Timestamp;
 use ldplayer_core::name::labels;
 use ldplayer_core::text::counted;
-use ldplayer_emulate::serve::lame;
+use ldplayer_emulate::serve::{lame, versions as kept};
 use ldplayer_net::output;
-use ldplayer_zone::construct::{Built, BuiltZone, Conflict, InventionKind, Lame, LeftOut, Version};
+use ldplayer_zone::construct::{Built, BuiltZone, Conflict, InventionKind, Lame, LeftOut, Policy, Version};
 use ldplayer_zone::write;
 use serde::Serialize;
 
-use super::Args;
+use super::{Args, versions};
 
 /// The report's name in the output directory; its ending says that it is no zone file.
 const REPORT: &str = "build.json";
@@ -32,6 +32,7 @@ pub(super) struct Summary {
     responses: u64,
     servers: usize,
     resolver_side: bool,
+    of_clients: bool,
     zones: Vec<ZoneFile>,
     records: usize,
     ignored: BTreeMap<&'static str, u64>,
@@ -41,6 +42,16 @@ pub(super) struct Summary {
     left_out_unlisted: u64,
     unverified: Vec<String>,
     lame: Vec<lame::Entry>,
+    versions: Option<Versions>,
+}
+
+/// What versions.json has.
+#[derive(Serialize)]
+struct Versions {
+    sets: usize,
+    versions: usize,
+    /// Changes and askers that were too many.
+    unkept: u64,
 }
 
 #[derive(Serialize)]
@@ -122,6 +133,7 @@ pub(super) fn write(directory: &Path, built: &Built) -> anyhow::Result<Summary> 
         let file = directory.join(lame::FILE);
         output::write(&file, serde_json::to_vec_pretty(&summary.lame)?).with_context(|| failed(&file))?;
     }
+    versions::write(directory, &built.report)?;
     for (zone, entry) in built.zones.iter().zip(&summary.zones) {
         let file = directory.join(&entry.file);
         write_zone(&file, zone).map_err(|error| match error.kind() {
@@ -142,7 +154,7 @@ fn remove_former(directory: &Path) -> anyhow::Result<()> {
     let former: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let files = former["zones"].as_array().into_iter().flatten().filter_map(|zone| zone["file"].as_str());
     let is_ours = |file: &&str| file.ends_with(ENDING) && !file.contains('/');
-    for file in files.filter(is_ours).chain([lame::FILE]) {
+    for file in files.filter(is_ours).chain([lame::FILE, kept::FILE]) {
         match fs::remove_file(directory.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("{}: cannot be replaced", directory.join(file).display()));
@@ -214,6 +226,7 @@ fn summary(built: &Built) -> Summary {
         responses: report.responses,
         servers: report.servers,
         resolver_side: report.resolver_side,
+        of_clients: report.of_clients,
         zones: built.zones.iter().map(zone).collect(),
         records: built.zones.iter().map(|zone| zone.records.len()).sum(),
         ignored: report.ignored.iter().map(|(reason, &count)| (reason.word(), count)).collect(),
@@ -223,6 +236,11 @@ fn summary(built: &Built) -> Summary {
         left_out_unlisted: report.left_out_unlisted,
         unverified: report.unverified.clone(),
         lame: report.lame.iter().map(lame_entry).collect(),
+        versions: report.kept_start_ns.map(|_| Versions {
+            sets: report.kept.len(),
+            versions: report.kept.iter().map(|set| set.versions.len()).sum(),
+            unkept: report.unkept,
+        }),
     }
 }
 
@@ -263,7 +281,11 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
         crate::printing::json(summary)?;
         return Ok(out.flush()?);
     }
-    let side = if summary.resolver_side { "upstream of a resolver" } else { "at an authoritative server" };
+    let side = match (summary.of_clients, summary.resolver_side) {
+        (true, _) => "between resolver and clients; servers and delegations are made up",
+        (false, true) => "upstream of a resolver",
+        (false, false) => "at an authoritative server",
+    };
     let (zones, records) = (summary.zones.len(), summary.records);
     write_line!(
         out,
@@ -279,7 +301,10 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     )?;
     let ignored: Vec<String> = summary.ignored.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     write_line!(out, "ignored    {}", if ignored.is_empty() { "none".to_owned() } else { ignored.join(", ") })?;
-    write_line!(out, "conflicts  {} (the {} taken)", summary.conflicts.len(), args.conflict)?;
+    write_line!(out, "conflicts  {} (the {} taken)", summary.conflicts.len(), taken(args.conflict))?;
+    if let Some(kept) = &summary.versions {
+        print_versions(kept, &mut out)?;
+    }
     let made =
         InventionKind::ALL.into_iter().filter_map(|kind| Some((kind.word(), summary.made.get(kind.word())?.len())));
     let made: Vec<String> = made.map(|(kind, count)| format!("{kind} {count}")).collect();
@@ -310,6 +335,21 @@ pub(super) fn print(summary: &Summary, args: &Args) -> anyhow::Result<()> {
     }
     write_line!(out, "details    {}", args.output.join(REPORT).display())?;
     Ok(out.flush()?)
+}
+
+/// What a policy takes where responses disagree.
+fn taken(policy: Policy) -> Policy {
+    if policy == Policy::Keep { Policy::First } else { policy }
+}
+
+fn print_versions(kept: &Versions, out: &mut impl Write) -> io::Result<()> {
+    let sets = counted(kept.sets as u64, "record set", "record sets");
+    write_line!(out, "versions   {} of {sets}, in {}; serve them with --answers", kept.versions, kept::FILE)?;
+    if kept.unkept > 0 {
+        let unkept = counted(kept.unkept, "change or asker is", "changes and askers are");
+        write_line!(out, "           {unkept} not in it: there are too many")?;
+    }
+    Ok(())
 }
 
 /// Lists what the lines above count.

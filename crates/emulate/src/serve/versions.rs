@@ -1,0 +1,230 @@
+//! The versions of record sets that a zone set has beside its zone files: `versions.json`.
+
+mod sign;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use ldplayer_core::Cidr;
+use ldplayer_core::name::{self, Presentation};
+use ldplayer_core::time::NS_PER_S;
+use ldplayer_zone::{LoadError, Records, Version, VersionedSet, Zone, load, rtype};
+use serde::{Deserialize, Serialize};
+
+use super::set::SetError;
+pub use sign::sign;
+
+/// The file name in a zone set; by its suffix it is not a zone file.
+pub const FILE: &str = "versions.json";
+
+/// The content of the file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    /// When the recording began, as RFC 3339 has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    /// The record sets.
+    pub sets: Vec<SetEntry>,
+}
+
+/// A record set with its versions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetEntry {
+    /// The zone, in presentation form.
+    pub zone: String,
+    /// The owner, in presentation form.
+    pub name: String,
+    /// The type, as in zone files.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// The versions, the first seen first.
+    pub versions: Vec<VersionEntry>,
+}
+
+/// A version of a record set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionEntry {
+    /// In seconds.
+    pub ttl: u32,
+    /// The data of the records, as in zone files.
+    pub records: Vec<String>,
+    /// The data of their RRSIG records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<String>,
+    /// How often it was seen.
+    #[serde(default)]
+    pub count: u64,
+    /// When it began to hold, each time, in seconds since the start.
+    #[serde(default)]
+    pub from: Vec<f64>,
+    /// When it was seen last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<f64>,
+    /// Who sent it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<IpAddr>,
+    /// To whom it was sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolvers: Vec<IpAddr>,
+    /// Subnets of clients that it was for, as `192.0.2.0/24`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subnets: Vec<String>,
+}
+
+impl Content {
+    /// Reads the file of a zone set; `None` if it has none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not of this form.
+    pub fn read(directory: &Path) -> Result<Option<Self>, SetError> {
+        let file = directory.join(FILE);
+        let failed = |problem: String| SetError::Versions { file: file.clone(), problem };
+        match fs::read(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error.to_string())),
+            Ok(text) => Self::parse(&text).map(Some).map_err(failed),
+        }
+    }
+
+    /// Reads the content of the file.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        // It repeats names of keys as they are.
+        serde_json::from_slice(text).map_err(|error| error.to_string().replace('\n', " "))
+    }
+}
+
+/// The versions of a set's record sets, by the apexes of their zones.
+#[derive(Debug, Default)]
+pub struct Versions {
+    file: PathBuf,
+    start_ns: Option<i64>,
+    zones: BTreeMap<Vec<u8>, Vec<VersionedSet>>,
+}
+
+impl Versions {
+    /// Reads the file of a zone set; without it, nothing varies.
+    ///
+    /// # Errors
+    /// It cannot be read, or is invalid.
+    pub fn read(directory: &Path) -> Result<Self, SetError> {
+        let Some(content) = Content::read(directory)? else { return Ok(Self::default()) };
+        let file = directory.join(FILE);
+        let failed = |problem: String| SetError::Versions { file: file.clone(), problem };
+        let time =
+            |start: &String| start.parse::<Timestamp>().map_err(|error| failed(format!("start `{start}`: {error}")));
+        let start = content.start.as_ref().map(time).transpose()?;
+        let start_ns = start.and_then(|start| i64::try_from(start.as_nanosecond()).ok());
+        let mut zones: BTreeMap<Vec<u8>, Vec<VersionedSet>> = BTreeMap::new();
+        for entry in &content.sets {
+            let named =
+                |problem| failed(format!("{} {}: {problem}", entry.name.escape_debug(), entry.rtype.escape_debug()));
+            let (apex, set) = entry.read().map_err(named)?;
+            zones.entry(apex).or_default().push(set);
+        }
+        Ok(Self { file, start_ns, zones })
+    }
+
+    /// When the recording began, in nanoseconds since 1970.
+    pub const fn start_ns(&self) -> Option<i64> {
+        self.start_ns
+    }
+
+    /// The record sets of a zone.
+    pub fn of_zone(&self, apex: &[u8]) -> &[VersionedSet] {
+        self.zones.get(apex).map_or(&[], Vec::as_slice)
+    }
+
+    /// Gives the sets of the zones their versions.
+    ///
+    /// # Errors
+    /// A zone is not there, or has no such set.
+    pub fn apply(&self, zones: &mut [Zone]) -> Result<(), SetError> {
+        let failed = |problem| SetError::Versions { file: self.file.clone(), problem };
+        let mut zones: BTreeMap<Vec<u8>, &mut Zone> =
+            zones.iter_mut().map(|zone| (zone.apex().to_vec(), zone)).collect();
+        for (apex, sets) in &self.zones {
+            let zone =
+                zones.get_mut(apex).ok_or_else(|| failed(format!("the set has no zone {}", Presentation(apex))))?;
+            zone.vary(sets).map_err(|(at, error)| {
+                let set = &sets[at];
+                failed(format!("{} {}: {error}", Presentation(&set.owner), rtype::name_of(set.rtype)))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl SetEntry {
+    /// The apex, and the versions in wire format.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn read(&self) -> Result<(Vec<u8>, VersionedSet), String> {
+        let wire = |text: &str| {
+            let mut wire = Vec::new();
+            name::parse(text, &mut wire).map_err(|error| format!("`{}`: {error}", text.escape_debug()))?;
+            wire.make_ascii_lowercase();
+            Ok::<_, String>(wire)
+        };
+        let (apex, owner) = (wire(&self.zone)?, wire(&self.name)?);
+        let rtype = rtype::parse(self.rtype.as_bytes())
+            .ok_or_else(|| format!("`{}` is no record type", self.rtype.escape_debug()))?;
+        let versions = (1..).zip(&self.versions).map(|(number, version)| {
+            version.read(&owner, rtype).map_err(|problem| format!("version {number}: {problem}"))
+        });
+        let versions = versions.collect::<Result<_, _>>()?;
+        Ok((apex, VersionedSet { owner, rtype, versions }))
+    }
+}
+
+impl VersionEntry {
+    fn read(&self, owner: &[u8], rtype: u16) -> Result<Version, String> {
+        let subnet = |text: &String| {
+            let block = text.parse::<Cidr>();
+            block.map_err(|_| format!("`{}` is not an address block such as 192.0.2.0/24", text.escape_debug()))
+        };
+        let mut clients = self.subnets.iter().map(subnet).collect::<Result<Vec<_>, _>>()?;
+        clients.extend(self.resolvers.iter().map(|&resolver| Cidr::new(resolver, u8::MAX)));
+        if self.from.iter().any(|seconds| !seconds.is_finite()) {
+            return Err("`from` has a time that is none".to_owned());
+        }
+        Ok(Version {
+            ttl: self.ttl,
+            records: data(owner, rtype, self.ttl, &self.records)?,
+            signatures: data(owner, rtype::RRSIG, self.ttl, &self.signatures)?,
+            count: self.count,
+            from_ns: self.from.iter().map(|seconds| (seconds * NS_PER_S as f64).round() as i64).collect(),
+            clients,
+        })
+    }
+}
+
+/// The data of records in wire format, read as lines of a zone file are.
+fn data(owner: &[u8], rtype: u16, ttl: u32, lines: &[String]) -> Result<Vec<Vec<u8>>, String> {
+    let (name, rtype_name) = (Presentation(owner), rtype::name_of(rtype));
+    let text: String = lines.iter().map(|line| format!("{name} {ttl} IN {rtype_name} {line}\n")).collect();
+    let read =
+        load::text_of(text.as_bytes(), Path::new(FILE), Some(owner), &mut |_| Err(io::ErrorKind::NotFound.into()));
+    let records: Records = read.map_err(|error| match error {
+        LoadError::Entry { problem, .. } => problem.to_string(),
+        other => other.to_string(),
+    })?;
+    let is_ours = records.iter().all(|record| record.rtype == rtype && record.owner == owner);
+    if records.len() != lines.len() || !is_ours {
+        return Err(format!("expected the data of one {rtype_name} record in each text"));
+    }
+    Ok(records.iter().map(|record| record.data.to_vec()).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! A whole zone in messages, for secondaries (AXFR, RFC 5936; IXFR without a history, RFC 1995 §4).
+
+use ldplayer_core::message::{HEADER, flag};
+
+use super::query::Query;
+use super::{OPT_LENGTH, UDP_SIZE, push_opt};
+use crate::store::{Walk, Zone, serial};
+
+/// A message gets no further record once it has so many octets.
+const FULL: usize = 16_384;
+/// Octets of the longest message.
+const LONGEST: usize = u16::MAX as usize;
+
+/// The serial number that the asker of an incremental transfer has: in the SOA record of its authority section (RFC 1995 §3).
+pub fn serial_of(query: &[u8]) -> Option<u32> {
+    let query = Query::read(query)?;
+    let question = query.question?;
+    query.soa_at(HEADER + question.len()).and_then(serial)
+}
+
+impl Zone {
+    /// Appends a response that is the SOA record alone: to an asker that has this version (RFC 1995 §4).
+    pub fn transfer_soa(&self, query: &[u8], out: &mut Vec<u8>) {
+        self.message(query, &mut { Walk::LAST }, true, out);
+    }
+
+    /// Appends the next response of a transfer.
+    pub fn transfer(&self, query: &[u8], walk: &mut Walk, out: &mut Vec<u8>) {
+        let is_first = *walk == Walk::default();
+        self.message(query, walk, is_first, out);
+    }
+
+    fn message(&self, query: &[u8], walk: &mut Walk, is_first: bool, out: &mut Vec<u8>) {
+        let Some(query) = Query::read(query) else { return };
+        let (base, mut answers) = (out.len(), 0_u16);
+        let edns = query.edns.filter(|_| is_first);
+        let question = if is_first { query.question_octets() } else { &[] };
+        out.extend_from_slice(&query.octets[..2]);
+        let flags = flag::QR | flag::AA | query.flags & flag::RD;
+        let words = [flags, u16::from(!question.is_empty()), 0, 0, u16::from(edns.is_some())];
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+        out.extend_from_slice(question);
+        while out.len() - base < FULL {
+            let before = *walk;
+            let Some((owner, record)) = self.next_record(walk) else { break };
+            if out.len() - base + owner.len() + record.len() + OPT_LENGTH > LONGEST {
+                *walk = before;
+                break;
+            }
+            out.extend_from_slice(owner);
+            out.extend_from_slice(record);
+            answers += 1;
+        }
+        out[base + 6..base + 8].copy_from_slice(&answers.to_be_bytes());
+        if let Some(edns) = edns {
+            push_opt(edns, 0, UDP_SIZE, out);
+            out.extend_from_slice(&[0, 0]);
+        }
+    }
+}
