@@ -83,7 +83,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
     connections: u32,
     /// Close TCP connections that are idle for this long (seconds, or with a unit)
-    #[arg(long, value_name = "TIME", default_value = "10s")]
+    #[arg(long, value_name = "TIME", default_value = "10s", hide_short_help = true)]
     idle_timeout: Span,
     /// Maximum size of UDP responses in bytes; those above 1232 may be fragmented
     #[arg(long, value_name = "N", default_value_t = UDP_SIZE, value_parser = clap::value_parser!(u16).range(512..), hide_short_help = true)]
