@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures ldplayer against the bare limits of this machine and against dnsperf, in one run, as ratios.
-# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tcp_servers|tls|https|quic|serve|zones|wire|timing|packets ...]   (all of them without an argument)
+# Usage: scripts/bench.sh [decode|mutate|construct|send|answer|tcp|tcp_servers|tls|https|quic|serve|zones|living|wire|timing|packets ...]   (all of them without an argument)
 # RUNS=5 SECONDS_EACH=10 are the defaults; BIN is a directory with both programs, which are built otherwise. OTHER is the directory of another build of ldplayer, which takes turns with it in `send` and `answer`. Needs a quiet machine with two cores; generator on core 0, server on core 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ dnsproxy=${dnsproxy:-}
 case " $* " in *" quic "* | "  ") [ -n "$dnsproxy" ] || dnsproxy=$(scripts/build-server.sh dnsproxy) || true ;; esac
 export dnsproxy
 
-if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tcp_servers tls https quic serve zones wire timing packets; fi
+if [ $# -eq 0 ]; then set -- decode mutate construct send answer tcp tcp_servers tls https quic serve zones living wire timing packets; fi
 
 # Everything but decoding runs inside one namespace in which all addresses are local; nothing can be fetched there.
 if [ -z "${LDPLAYER_BENCH_INSIDE:-}" ]; then
@@ -234,6 +234,11 @@ bench_serve() {
 bench_zones() {
   python3 scripts/zones.py --ldplayer "$ldplayer" --bench "$bench" --runs "$RUNS" --sizes "${SIZES:-10,100,1000,10000,100000}" \
     ${TURNS:+--turns-only --turns "$TURNS"}
+}
+
+# What versions of record sets and rules of faults cost.
+bench_living() {
+  python3 scripts/living.py --ldplayer "$ldplayer" --bench "$bench" --runs "$RUNS" --size "${SIZE:-100000}"
 }
 
 bench_wire() {

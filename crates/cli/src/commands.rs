@@ -19,6 +19,7 @@ mod inspect;
 mod man;
 mod mutate;
 mod nats;
+mod notifying;
 mod proxy;
 mod ratio;
 mod reading;

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod index;
 pub mod lame;
 mod marks;
+pub mod notify;
 mod options;
 mod responder;
 pub mod room;

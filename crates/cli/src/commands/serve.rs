@@ -24,6 +24,7 @@ use ldplayer_zone::load::Reading;
 use super::answering::{Answering, Following};
 use super::encrypting::{Encrypting, parse_address};
 use super::including::Serving;
+use super::notifying::Notifying;
 use crate::failure::Failure;
 use crate::printing::to_stderr;
 
@@ -98,6 +99,8 @@ pub struct Args {
     /// Let zones be transferred over TCP and TLS to whoever asks (AXFR; IXFR gets all of a newer version)
     #[arg(long, hide_short_help = true)]
     transfers: bool,
+    #[command(flatten)]
+    notifying: Notifying,
     /// Seed of what --answers draws
     #[arg(long, value_name = "N", default_value = "0", hide_short_help = true)]
     seed: u64,
@@ -126,6 +129,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.listen.is_empty() && !netns::is_emulated() {
         tell!("ldplayer: listening on loopback only; --listen 0.0.0.0,:: listens on all addresses of this host");
     }
+    args.notifying.tell(&server.set());
     if !is_asked {
         tell!(
             "ldplayer: no zone has a name server at these addresses: every answer is REFUSED (see --all-zones-everywhere, --listen)"
@@ -133,6 +137,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     watch(Some(&server), (&args.directory, args.reading.reading()), &mut following, &signals, |set| {
         server.replace(set);
+        args.notifying.tell(&server.set());
         Ok(())
     })?;
     finish(server.stop(), args.coverage.as_deref())?;

@@ -48,17 +48,25 @@ pub struct Args {
     /// Directory for the zone files
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// When responses disagree about a record set, take the first, the last, the most frequent one, or all records; or keep
-    /// the first and list all versions in versions.json, for `serve --answers`
+    /// When responses disagree about a record set, take the first, the last, the most frequent one, or all records
+    ///
+    /// `keep` takes the first, and lists all versions in versions.json, for `serve --answers`.
     #[arg(long, value_name = "first|last|majority|union|keep", default_value_t, value_parser = parse_policy)]
     conflict: Policy,
-    /// Where the responses were captured: `resolver`, between one and its servers, makes a whole hierarchy with a root;
-    /// `server` makes the zones of that server; `auto` takes the former when clients are no more than servers; `clients`,
-    /// between a resolver and its clients, makes up the smallest hierarchy that gives these their answers
-    #[arg(long, value_name = "auto|resolver|server|clients", default_value = "auto", value_parser = ["auto", "resolver", "server", CLIENTS])]
+    /// Where the responses were captured: upstream of a resolver, at a server, or between a resolver and its clients
+    ///
+    /// `resolver` makes a whole hierarchy with a root; `server` makes the zones of that server; `auto` takes the former when
+    /// clients are no more than servers; `clients` makes up the smallest hierarchy that gives these their answers.
+    #[arg(
+        long,
+        value_name = "auto|resolver|server|clients",
+        default_value = "auto",
+        value_parser = ["auto", "resolver", "server", CLIENTS],
+        hide_possible_values = true
+    )]
     side: String,
     /// Public suffixes, where zones begin with --side clients: a list as of publicsuffix.org [default: that of 2023-02-09]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     suffixes: Option<PathBuf>,
     /// Keep lame delegations lame: a name server that was asked for a zone and never answered does not serve it
     #[arg(long)]
