@@ -81,6 +81,11 @@ impl Fingerprint {
         (self.head.get() & RCODE) as u16
     }
 
+    /// What the records of the answer section hash to, whatever their order and TTLs.
+    pub const fn answer_section(self) -> u64 {
+        self.sections[0]
+    }
+
     /// How a `response` compares with this one, and in which fields they differ.
     pub fn judge(self, response: Self) -> (Answer, Differs) {
         let differs = self.differs(response);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use ldplayer_core::message::{Message, flag};
-use ldplayer_core::{Transaction, extended_error};
+use ldplayer_core::{Fingerprint, Ignore, Transaction, extended_error};
 use ldplayer_zone::harvest::{Question, Settings};
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Ad
 const SETTINGS: Settings = Settings { interval: 1_000_000, timeout: 20_000_000_000, tries: 1 };
 /// The response code of a resolver that gives up (RFC 1035 §4.1.1).
 const SERVFAIL: u16 = 2;
+/// Maximum number of different answers to a question that are told apart.
+const MOST_SETS: usize = 100;
 
 /// Why no resolver can be asked. The exit status is 3, but for a set without a root zone.
 #[derive(Debug, thiserror::Error)]
@@ -46,16 +48,24 @@ pub enum ResolveError {
     Ask(#[from] HarvestError),
 }
 
-/// What a response says: its code, and whether it has answer records.
+/// What a response says: its code, and whether it has answer records, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
     rcode: u16,
     has_records: bool,
+    /// Those records, as a hash.
+    records: u64,
 }
 
 impl Said {
     fn of(message: &Message<'_>) -> Self {
-        Self { rcode: message.rcode(), has_records: message.counts()[1] > 0 }
+        let records = Fingerprint::of(message, &Ignore::default()).answer_section();
+        Self { rcode: message.rcode(), has_records: message.counts()[1] > 0, records }
+    }
+
+    /// Whether both have the same code, and records or none.
+    fn is_alike(self, other: Self) -> bool {
+        (self.rcode, self.has_records) == (other.rcode, other.has_records)
     }
 
     fn words(self) -> String {
@@ -73,6 +83,8 @@ impl Said {
 struct Recorded {
     queries: u64,
     answer: Option<Said>,
+    /// The records of its answers, each set once.
+    records: Vec<u64>,
 }
 
 /// Different questions of a trace, at most so many: those whose hash is least, so that the order of the trace does not matter.
@@ -98,11 +110,14 @@ impl Sample {
         }
         let recorded = self.asked.entry(key).or_default();
         recorded.queries += 1;
-        if recorded.answer.is_none() {
-            let response = transaction.response.as_deref().and_then(Message::new);
-            let whole = response
-                .filter(|response| response.has(flag::RA) && !response.is_cut() && response.same_question(&query));
-            recorded.answer = whole.map(|response| Said::of(&response));
+        let response = transaction.response.as_deref().and_then(Message::new);
+        let whole =
+            response.filter(|response| response.has(flag::RA) && !response.is_cut() && response.same_question(&query));
+        if let Some(said) = whole.map(|response| Said::of(&response)) {
+            recorded.answer.get_or_insert(said);
+            if recorded.records.len() < MOST_SETS && !recorded.records.contains(&said.records) {
+                recorded.records.push(said.records);
+            }
         }
         if self.asked.len() > self.size {
             self.asked.pop_last();
@@ -134,6 +149,8 @@ pub struct Resolved {
     pub compared: u64,
     /// Those of them with the recorded response code, and with answer records if, and only if, the recorded answer has some.
     pub as_recorded: u64,
+    /// Those of these that have the very records of one of the recorded answers, whatever their order and TTLs.
+    pub same_records: u64,
     /// The others, as `recorded, now`.
     pub differ: BTreeMap<String, u64>,
     /// SERVFAIL, by cause.
@@ -148,7 +165,7 @@ impl Resolved {
     }
 
     fn note(&mut self, recorded: &Recorded, said: Option<Said>, cause: impl FnOnce() -> String) {
-        let Recorded { queries, answer } = *recorded;
+        let Recorded { queries, answer, .. } = *recorded;
         self.questions += 1;
         self.queries += queries;
         match said {
@@ -160,9 +177,12 @@ impl Resolved {
         }
         let Some(before) = answer else { return };
         self.compared += queries;
-        match said == Some(before) {
-            true => self.as_recorded += queries,
-            false => {
+        match said.filter(|said| said.is_alike(before)) {
+            Some(said) => {
+                self.as_recorded += queries;
+                self.same_records += if recorded.records.contains(&said.records) { queries } else { 0 };
+            }
+            None => {
                 let now = said.map_or_else(|| "no answer".to_owned(), Said::words);
                 *self.differ.entry(format!("{}, now {now}", before.words())).or_default() += queries;
             }
@@ -315,13 +335,13 @@ mod tests {
             .into_iter()
             .for_each(|answer| sample.add(&transaction("a.example.", answer)));
         let recorded = sample.asked.values().next().unwrap();
-        let said = |rcode, has_records| Some(Said { rcode, has_records });
+        let said = |rcode, has_records| Some(Said { rcode, has_records, records: 7 });
         let mut resolved = Resolved::default();
         for now in [said(0, true), said(0, false), said(SERVFAIL, false), None] {
             resolved.note(recorded, now, || "why".to_owned());
         }
         assert_eq!((resolved.questions, resolved.queries, resolved.compared, resolved.as_recorded), (4, 12, 12, 3));
-        assert_eq!((resolved.silent, resolved.answered()), (3, 6));
+        assert_eq!((resolved.silent, resolved.answered(), resolved.same_records), (3, 6, 0));
         let differ: Vec<(&str, u64)> =
             resolved.differ.iter().map(|(what, queries)| (what.as_str(), *queries)).collect();
         assert_eq!(
@@ -329,7 +349,7 @@ mod tests {
             [("NOERROR, now NOERROR without records", 3), ("NOERROR, now SERVFAIL", 3), ("NOERROR, now no answer", 3)]
         );
         // An alias that leads nowhere is NXDOMAIN with a CNAME record.
-        let [alias, none] = [true, false].map(|has_records| Said { rcode: 3, has_records }.words());
+        let [alias, none] = [true, false].map(|has_records| Said { rcode: 3, has_records, records: 0 }.words());
         assert_eq!([alias.as_str(), none.as_str()], ["NXDOMAIN with records", "NXDOMAIN"]);
         assert_eq!(resolved.servfail, BTreeMap::from([("why".to_owned(), 3)]));
     }

@@ -77,7 +77,7 @@ fn print_coverage(coverage: &Coverage, out: &mut impl Write) -> io::Result<()> {
 
 fn print_resolved(resolved: &Resolved, out: &mut impl Write) -> io::Result<()> {
     let of = |all: u64| move |queries: u64| 100.0 * queries as f64 / all.max(1) as f64;
-    let Resolved { resolver, questions, queries, rcodes, silent, compared, as_recorded, .. } = resolved;
+    let Resolved { resolver, questions, queries, rcodes, silent, compared, as_recorded, same_records, .. } = resolved;
     let percent = of(*queries);
     let mut got: Vec<String> =
         rcodes.iter().map(|(rcode, queries)| format!("{rcode} {:.2} %", percent(*queries))).collect();
@@ -85,10 +85,10 @@ fn print_resolved(resolved: &Resolved, out: &mut impl Write) -> io::Result<()> {
     let asked = counted(*questions, "different question", "different questions");
     write_line!(out, "{resolver}: {asked} of {}; {}", counted(*queries, "query", "queries"), got.join(", "))?;
     if *compared > 0 {
-        let share = of(*compared)(*as_recorded);
+        let [share, same] = [*as_recorded, *same_records].map(of(*compared));
         write_line!(
             out,
-            "  as recorded: {share:.2} % of {}",
+            "  as recorded: {share:.2} % of {}, {same:.2} % with the same records",
             counted(*compared, "answer of the recorded resolver", "answers of the recorded resolver")
         )?;
     }
