@@ -5,7 +5,7 @@
 //!        │                                             clients ──┐
 //!        └─► serve: set ─► index ─► workers            resolver ─┼─ wire: delay, loss, rates, the paper's proxies
 //!            (which zone answers is told by            internet ─┘
-//!             the address that was asked)              stock: NSD, Knot DNS, BIND; Unbound, Knot Resolver,
+//!             the address that was asked)              stock: NSD, Knot DNS, BIND; Unbound, BIND, Knot Resolver,
 //!                                                              PowerDNS Recursor, each with its configuration
 //!        └─► views: the same as a BIND configuration   harvest: a resolver asked for what zones are made of
 //! ```
@@ -19,7 +19,7 @@
 //!
 //! # Limitations
 //!
-//! The server speaks UDP and TCP; it supports neither zone transfers nor updates, and holds the whole set in memory. A wire has at most 16
+//! The server speaks UDP, TCP and TLS; it transfers whole zones, takes no updates, and holds the whole set in memory. A wire has at most 16
 //! hosts and one thread. Links connect addresses; there are no alternative routes.
 //!
 //! # Example
@@ -54,7 +54,9 @@
 //! owns the sockets of one thread; `udp.rs` moves batches, `tcp.rs` is a machine that has time as an argument. Workers share a
 //! set of zones behind an `Arc` (`shared.rs`) and hand over what they counted when they are called (`sums.rs`), which is how a
 //! reload loses nothing; `coverage.rs` makes the report of it. `faults/`: what it answers wrongly, late or not at all on purpose (`file.rs`: how rules are written;
-//! `change.rs`: what they make of an answer). `views.rs`: the same hierarchy as a BIND configuration. `check/`:
+//! `change.rs`: what they make of an answer). `answers.rs` says which versions of record sets answers have, and what the recording is at that
+//! they are from; `versions.rs` reads and signs them. TLS is in `stream.rs`, below the connections, with a certificate of `identity.rs` and the
+//! options of `options.rs`; `transfer.rs` gives zones to secondaries, and `notify.rs` tells these. `views.rs`: the same hierarchy as a BIND configuration. `check/`:
 //! what is wrong with a set. `harvest.rs`: asks a resolver for what zones are made of. `stock/`: stock servers, each described
 //! once in a file of its name: its program, what it can be told, the template of its configuration, its complaints (`kind.rs` is
 //! the list, `server.rs` renders and starts); one piece of code starts them in a scratch directory, waits for answers and ends

@@ -47,7 +47,7 @@ struct Pem {
 /// for these addresses and written; without a file, they stay in memory. Returns whether they were made.
 ///
 /// # Errors
-/// A file cannot be read or written, or is none of a certificate or key.
+/// A file cannot be read or written, or has no certificate or key.
 pub fn tls(file: Option<&Path>, addresses: &[IpAddr]) -> Result<(Arc<ServerConfig>, bool), IdentityError> {
     let (pem, is_made) = match file {
         Some(file) if file.exists() => (read(file)?, false),
