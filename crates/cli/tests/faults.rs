@@ -1,5 +1,7 @@
 //! Faults that `serve` makes on purpose, as stock programs meet them: dig, and Unbound as a resolver of the zones.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -152,7 +154,8 @@ struct Unbound {
 
 impl Unbound {
     fn start(folder: &Path, server: u16) -> Self {
-        let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // The kernel may give a port that it chose, and that is free again, to a server of another test.
+        let port = common::free_address().port();
         let configuration = format!(
             "server:\n interface: 127.0.0.1\n port: {port}\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n directory: \"{0}\"\n \
              pidfile: \"\"\n use-syslog: no\n do-not-query-localhost: no\n module-config: iterator\n access-control: 127.0.0.0/8 allow\n\

@@ -66,10 +66,16 @@ fn a_cache_is_cold_or_warm() {
     let text = format!("{ROOT}{NSD}[matrix]\ncache = ['cold', 'warm']\n");
     let cells = read(&text).unwrap().cells;
     assert_eq!(cells.iter().map(|cell| cell.stage.is_warm).collect::<Vec<_>>(), [false, true]);
-    assert_eq!(cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(), ["cache=cold", "cache=warm"]);
+    assert_eq!(
+        cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(),
+        ["server=nsd,cache=cold", "server=nsd,cache=warm"]
+    );
     let other = refusal(&text.replace("'warm'", "'64m'"));
     assert!(other.contains("expected \"cold\" or \"warm\"; the size of a server's cache is `server_cache`"), "{other}");
-    assert!(refusal(&format!("{ROOT}server = '::1'\ncache = 'warm'\n")).contains("cache: needs a server started"));
+    assert!(
+        refusal(&format!("{ROOT}server = '::1'\ncache = 'warm'\n"))
+            .contains("needs a server started by the experiment")
+    );
 }
 
 #[test]

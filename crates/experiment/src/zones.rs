@@ -162,6 +162,7 @@ fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), 
     let now = clock::realtime_ns() / NS_PER_S;
     let validity = Validity { inception: (now - SINCE_S) as u32, expiration: (now + FOR_S) as u32 };
     let content = Content::read(from).map_err(|error| told(&error))?;
+    let by_zone = content.as_ref().map(Content::by_zone).transpose()?.unwrap_or_default();
     let mut sets = Vec::new();
     for ((source, keys), delegations) in sources.iter().zip(&keys).zip(&links.delegations) {
         let denial = match signing.nsec3 {
@@ -172,7 +173,7 @@ fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), 
         let signed =
             sign::zone(&source.records, &policy).map_err(|error| format!("{}: {error}", source.file.display()))?;
         save(source, &signed.records, to).map_err(|error| told(&error))?;
-        let mut entries = content.as_ref().map(|content| content.of_zone(&source.apex)).unwrap_or_default();
+        let mut entries = by_zone.get(&source.apex).cloned().unwrap_or_default();
         versions::sign(&mut entries, &source.apex, &signed.records, &policy)?;
         sets.extend(entries);
     }

@@ -55,7 +55,8 @@ Example: the same behind a firewall that drops queries with EDNS
     --faults firewall-drops-edns
 
 Example: addresses that change every ten seconds, of a set made with `zones build --conflict keep`
-  ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 --answers changing:10s
+  ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 \\
+    --answers changing:10s
 
 Example: over TLS, too, with a certificate that clients can trust
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 \\

@@ -7,22 +7,21 @@ use ldplayer_core::name::Presentation;
 use ldplayer_zone::{Records, Version, VersionedSet, Zone, rtype};
 
 use super::{Finding, Report, of_error};
-use crate::serve::versions::{FILE, Versions};
+use crate::serve::versions::{self, Content, FILE, SetEntry};
 use crate::sources::Source;
 
 /// Gives the zones their versions, and reports what is wrong with these.
 pub fn check(directory: &Path, zones: &mut [Zone], sources: &[Source], report: &mut Report) {
     let file = directory.join(FILE);
-    let versions = match Versions::read(directory) {
-        Ok(versions) => versions,
-        Err(error) => return report.add(of_error(file, &error)),
-    };
-    if let Err(error) = versions.apply(zones) {
+    if let Err(error) = versions::apply(directory, zones) {
         return report.add(of_error(file, &error));
     }
+    let Ok(Some(content)) = Content::read(directory) else { return };
+    let Ok(by_zone) = content.by_zone() else { return };
     for source in sources {
-        let sets = versions.of_zone(&source.apex);
-        let present = present(&source.records, sets);
+        let read = |entry: &SetEntry| entry.read().ok().map(|(_, set)| set);
+        let sets: Vec<VersionedSet> = by_zone.get(&source.apex).into_iter().flatten().filter_map(read).collect();
+        let present = present(&source.records, &sets);
         sets.iter().filter_map(|set| Some((set, present.get(&(&*set.owner, set.rtype))?))).for_each(
             |(set, in_zone)| {
                 findings(set, in_zone, &file).into_iter().for_each(|finding| report.add(finding));

@@ -17,7 +17,7 @@ use ldplayer_zone::{Records, Zone};
 
 use super::index::{Index, Unreachable};
 use super::lame::Lame;
-use super::versions::Versions;
+use super::versions;
 
 /// Suffixes of files in a zone set that are not zone files: keys, reports, configuration, notes.
 const OTHERS: [&str; 14] =
@@ -121,10 +121,9 @@ impl ZoneSet {
             zones.push(zone);
             findings.extend(found);
         }
-        let versions = Versions::read(directory)?;
-        versions.apply(&mut zones)?;
+        let recording = versions::apply(directory, &mut zones)?;
         let set = Self::with_lame(zones, findings, &Lame::read(directory)?)?;
-        Ok(Self { recorded_ns: versions.start_ns(), ..set })
+        Ok(Self { recorded_ns: recording.start_ns, ..set })
     }
 
     /// Makes a set of these zones.

@@ -1,13 +1,14 @@
 //! The versions of record sets that a zone set has beside its zone files: `versions.json`.
 
 mod sign;
+mod streaming;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use hashbrown::HashMap;
 use jiff::Timestamp;
 use ldplayer_core::Cidr;
 use ldplayer_core::name::{self, Presentation};
@@ -103,80 +104,91 @@ impl Content {
     }
 }
 
-/// The versions of a set's record sets, by the apexes of their zones.
-#[derive(Debug, Default)]
-pub struct Versions {
-    file: PathBuf,
-    start_ns: Option<i64>,
-    zones: BTreeMap<Vec<u8>, Vec<VersionedSet>>,
+/// What a list of versions is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// When it began, in nanoseconds since 1970.
+    pub start_ns: Option<i64>,
 }
 
-impl Versions {
-    /// Reads the file of a zone set; without it, nothing varies.
-    ///
-    /// # Errors
-    /// It cannot be read, or is invalid.
-    pub fn read(directory: &Path) -> Result<Self, SetError> {
-        let Some(content) = Content::read(directory)? else { return Ok(Self::default()) };
-        let file = directory.join(FILE);
-        let failed = |problem: String| SetError::Versions { file: file.clone(), problem };
-        let time =
-            |start: &String| start.parse::<Timestamp>().map_err(|error| failed(format!("start `{start}`: {error}")));
-        let start = content.start.as_ref().map(time).transpose()?;
-        let start_ns = start.and_then(|start| i64::try_from(start.as_nanosecond()).ok());
-        let mut zones: BTreeMap<Vec<u8>, Vec<VersionedSet>> = BTreeMap::new();
-        for entry in &content.sets {
-            let named =
-                |problem| failed(format!("{} {}: {problem}", entry.name.escape_debug(), entry.rtype.escape_debug()));
-            let (apex, set) = entry.read().map_err(named)?;
-            zones.entry(apex).or_default().push(set);
+/// Gives record sets of zones the versions that the file of a zone set has, if it has one: zone by zone, so that no more is held than is kept.
+///
+/// # Errors
+/// The file cannot be read, is invalid, or is about a zone or record set that is not there.
+pub fn apply(directory: &Path, zones: &mut [Zone]) -> Result<Recording, SetError> {
+    let file = directory.join(FILE);
+    let failed = |problem: String| SetError::Versions { file: file.clone(), problem };
+    let text = match fs::read(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Recording::default()),
+        Err(error) => return Err(failed(error.to_string())),
+        Ok(text) => text,
+    };
+    let mut applying = Applying {
+        zones: zones.iter_mut().map(|zone| (zone.apex().to_vec(), zone)).collect(),
+        apex: Vec::new(),
+        sets: Vec::new(),
+    };
+    let mut outcome = Ok(());
+    let start = streaming::read(&text, |entry| {
+        if outcome.is_ok() {
+            outcome = applying.take(&entry);
         }
-        Ok(Self { file, start_ns, zones })
-    }
+    });
+    let start = start.map_err(failed)?;
+    outcome.and_then(|()| applying.finish()).map_err(failed)?;
+    let time = |start: &String| start.parse::<Timestamp>().map_err(|error| failed(format!("start `{start}`: {error}")));
+    let start = start.as_ref().map(time).transpose()?;
+    Ok(Recording { start_ns: start.and_then(|start| i64::try_from(start.as_nanosecond()).ok()) })
+}
 
-    /// When the recording began, in nanoseconds since 1970.
-    pub const fn start_ns(&self) -> Option<i64> {
-        self.start_ns
-    }
+/// Zones, and sets that the last of them is still to be given.
+struct Applying<'z> {
+    zones: HashMap<Vec<u8>, &'z mut Zone>,
+    apex: Vec<u8>,
+    sets: Vec<VersionedSet>,
+}
 
-    /// The record sets of a zone.
-    pub fn of_zone(&self, apex: &[u8]) -> &[VersionedSet] {
-        self.zones.get(apex).map_or(&[], Vec::as_slice)
-    }
-
-    /// Gives the sets of the zones their versions.
-    ///
-    /// # Errors
-    /// A zone is not there, or has no such set.
-    pub fn apply(&self, zones: &mut [Zone]) -> Result<(), SetError> {
-        let failed = |problem| SetError::Versions { file: self.file.clone(), problem };
-        let mut zones: BTreeMap<Vec<u8>, &mut Zone> =
-            zones.iter_mut().map(|zone| (zone.apex().to_vec(), zone)).collect();
-        for (apex, sets) in &self.zones {
-            let zone =
-                zones.get_mut(apex).ok_or_else(|| failed(format!("the set has no zone {}", Presentation(apex))))?;
-            zone.vary(sets).map_err(|(at, error)| {
-                let set = &sets[at];
-                failed(format!("{} {}: {error}", Presentation(&set.owner), rtype::name_of(set.rtype)))
-            })?;
+impl Applying<'_> {
+    fn take(&mut self, entry: &SetEntry) -> Result<(), String> {
+        let named = |problem| format!("{} {}: {problem}", entry.name.escape_debug(), entry.rtype.escape_debug());
+        let (apex, set) = entry.read().map_err(named)?;
+        if apex != self.apex {
+            self.finish()?;
+            self.apex = apex;
         }
+        self.sets.push(set);
         Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        let sets = std::mem::take(&mut self.sets);
+        if sets.is_empty() {
+            return Ok(());
+        }
+        let none = || format!("the set has no zone {}", Presentation(&self.apex));
+        let zone = self.zones.get_mut(&self.apex).ok_or_else(none)?;
+        zone.vary(&sets).map_err(|(at, error)| {
+            let set = &sets[at];
+            format!("{} {}: {error}", Presentation(&set.owner), rtype::name_of(set.rtype))
+        })
     }
 }
 
 impl SetEntry {
+    /// The apex of the zone in wire format and lower case.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn apex(&self) -> Result<Vec<u8>, String> {
+        wire(&self.zone)
+    }
+
     /// The apex, and the versions in wire format.
     ///
     /// # Errors
     /// What is wrong, for people.
     pub fn read(&self) -> Result<(Vec<u8>, VersionedSet), String> {
-        let wire = |text: &str| {
-            let mut wire = Vec::new();
-            name::parse(text, &mut wire).map_err(|error| format!("`{}`: {error}", text.escape_debug()))?;
-            wire.make_ascii_lowercase();
-            Ok::<_, String>(wire)
-        };
-        let (apex, owner) = (wire(&self.zone)?, wire(&self.name)?);
+        let (apex, owner) = (self.apex()?, wire(&self.name)?);
         let rtype = rtype::parse(self.rtype.as_bytes())
             .ok_or_else(|| format!("`{}` is no record type", self.rtype.escape_debug()))?;
         let versions = (1..).zip(&self.versions).map(|(number, version)| {
@@ -185,6 +197,13 @@ impl SetEntry {
         let versions = versions.collect::<Result<_, _>>()?;
         Ok((apex, VersionedSet { owner, rtype, versions }))
     }
+}
+
+fn wire(text: &str) -> Result<Vec<u8>, String> {
+    let mut wire = Vec::new();
+    name::parse(text, &mut wire).map_err(|error| format!("`{}`: {error}", text.escape_debug()))?;
+    wire.make_ascii_lowercase();
+    Ok(wire)
 }
 
 impl VersionEntry {

@@ -2,11 +2,13 @@
 //!
 //! The zone's own set is the first choice: only a set that varies is looked up here.
 
+use std::cmp::Reverse;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashSet;
 use ldplayer_core::Cidr;
 use ldplayer_core::random::{draw, subkey};
 
@@ -83,8 +85,10 @@ pub enum Pick {
 /// The sets of a zone that vary.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Versions {
-    /// By position.
-    sets: HashMap<u32, Varying, FixedState>,
+    /// With their positions, in this order.
+    sets: Box<[(u32, Varying)]>,
+    /// Answers so far of each of them, of all threads.
+    answers: Arc<[AtomicU64]>,
 }
 
 /// A set that varies.
@@ -95,22 +99,38 @@ struct Varying {
     seen: Box<[u64]>,
     /// When which version began to hold, by time.
     changes: Box<[(i64, u16)]>,
-    by_client: HashMap<Cidr, u16, FixedState>,
-    /// Lengths of their prefixes, the longest first.
-    prefixes: Box<[u8]>,
-    /// Answers so far, of all threads.
-    answers: Arc<AtomicU64>,
+    /// Which version a client was given; by block, the longest prefixes first.
+    clients: Box<[(Cidr, u16)]>,
+}
+
+/// What versions add to a zone.
+#[derive(Default)]
+struct Added {
+    octets: Vec<u8>,
+    targets: Vec<u32>,
+    /// Positions of sets that vary.
+    seen: HashSet<u32, FixedState>,
 }
 
 impl Zone {
-    /// Gives sets other versions.
+    /// Gives sets other versions, best all of a zone at once.
     ///
     /// # Errors
-    /// A set is not there or cannot vary, or a version has no records; the zone is of no use then.
+    /// A set is not there or cannot vary, or a version has no records; with the place of the set in the list. The zone is as it was.
     pub fn vary(&mut self, sets: &[VersionedSet]) -> Result<(), (usize, VersionsError)> {
-        for (number, set) in sets.iter().enumerate() {
-            self.vary_one(set).map_err(|error| (number, error))?;
-        }
+        let mut added = Added::default();
+        let varying = sets
+            .iter()
+            .enumerate()
+            .map(|(number, set)| self.varying_of(set, &mut added).map_err(|error| (number, error)));
+        let mut varying = varying.collect::<Result<Vec<_>, _>>()?;
+        varying.extend(std::mem::take(&mut self.versions.sets));
+        varying.sort_unstable_by_key(|(at, _)| *at);
+        self.octets = [&*self.octets, &added.octets].concat().into();
+        self.targets = [&*self.targets, &added.targets].concat().into();
+        varying.iter().for_each(|(at, _)| self.sets[*at as usize].varies = true);
+        let answers = varying.iter().map(|_| AtomicU64::new(0)).collect();
+        self.versions = Versions { sets: varying.into(), answers };
         self.drop_templates();
         Ok(())
     }
@@ -128,64 +148,67 @@ impl Zone {
         if !set.varies {
             return set;
         }
-        self.versions.sets.get(&at).and_then(|varying| varying.pick(at, pick, scope)).unwrap_or(set)
+        self.versions.pick(at, pick, scope).unwrap_or(set)
     }
 
-    fn vary_one(&mut self, set: &VersionedSet) -> Result<(), VersionsError> {
+    fn varying_of(&self, set: &VersionedSet, added: &mut Added) -> Result<(u32, Varying), VersionsError> {
         if is_fixed(set.rtype) {
             return Err(VersionsError::Fixed);
         }
         let node = self.exact(&set.owner).ok_or(VersionsError::Missing)?;
         let at = self.set_at(node, set.rtype).ok_or(VersionsError::Missing)?;
-        if self.sets[at as usize].varies {
+        if self.sets[at as usize].varies || !added.seen.insert(at) {
             return Err(VersionsError::Twice);
         }
-        let versions = set.versions.iter().map(|version| self.add_version(node, set.rtype, version));
+        let versions = set.versions.iter().map(|version| self.version_of(node, set.rtype, version, added));
         let versions = versions.collect::<Result<_, _>>()?;
-        self.sets[at as usize].varies = true;
-        self.versions.sets.insert(at, Varying::new(versions, &set.versions));
-        Ok(())
+        Ok((at, Varying::new(versions, &set.versions)))
     }
 
-    fn add_version(&mut self, node: u32, rtype: u16, version: &Version) -> Result<Set, VersionsError> {
+    fn version_of(&self, node: u32, rtype: u16, version: &Version, added: &mut Added) -> Result<Set, VersionsError> {
         let count = |all: &[Vec<u8>]| u16::try_from(all.len()).map_err(|_| VersionsError::Records);
         let (count, signatures) = (count(&version.records)?, count(&version.signatures)?);
         if count == 0 || (count > 1 && rtype::is_alias(rtype)) {
             return Err(VersionsError::Records);
         }
-        let start = self.add_records(rtype, version.ttl, &version.records)?;
-        let signed_from = self.add_records(rtype::RRSIG, version.ttl, &version.signatures)?;
-        let end = self.add_records(rtype, 0, &[])?;
-        let targets = self.add_targets(node, rtype, &version.records)?;
+        let place =
+            |added: &Added| u32::try_from(self.octets.len() + added.octets.len()).map_err(|_| VersionsError::TooLarge);
+        let start = place(added)?;
+        self.push_records(rtype, version.ttl, &version.records, &mut added.octets);
+        let signed_from = place(added)?;
+        self.push_records(rtype::RRSIG, version.ttl, &version.signatures, &mut added.octets);
+        let end = place(added)?;
+        let targets = self.push_targets(node, rtype, &version.records, &mut added.targets)?;
         Ok(Set { rtype, count, signatures, varies: false, start, signed_from, end, targets })
     }
 
-    /// Adds records, and returns where they begin.
-    fn add_records(&mut self, rtype: u16, ttl: u32, records: &[Vec<u8>]) -> Result<u32, VersionsError> {
-        let start = u32::try_from(self.octets.len()).map_err(|_| VersionsError::TooLarge)?;
-        let mut octets = std::mem::take(&mut self.octets).into_vec();
+    fn push_records(&self, rtype: u16, ttl: u32, records: &[Vec<u8>], octets: &mut Vec<u8>) {
         for data in records {
             octets.extend([rtype.to_be_bytes(), self.class.to_be_bytes()].as_flattened());
             octets.extend(ttl.to_be_bytes());
             octets.extend((data.len() as u16).to_be_bytes());
             octets.extend(data);
         }
-        self.octets = octets.into();
-        Ok(start)
     }
 
     /// Adds the hosts that records name, and returns where they begin, if the zone has any of them.
-    fn add_targets(&mut self, node: u32, rtype: u16, records: &[Vec<u8>]) -> Result<u32, VersionsError> {
+    fn push_targets(
+        &self,
+        node: u32,
+        rtype: u16,
+        records: &[Vec<u8>],
+        targets: &mut Vec<u32>,
+    ) -> Result<u32, VersionsError> {
         if target_offset(rtype).is_none() {
             return Ok(NONE);
         }
-        let hosts: Vec<u32> = records.iter().map(|data| host_of(self, node, rtype, data).unwrap_or(NONE)).collect();
-        if hosts.iter().all(|&host| host == NONE) {
+        let start = targets.len();
+        targets.extend(records.iter().map(|data| host_of(self, node, rtype, data).unwrap_or(NONE)));
+        if targets[start..].iter().all(|&host| host == NONE) {
+            targets.truncate(start);
             return Ok(NONE);
         }
-        let start = u32::try_from(self.targets.len()).map_err(|_| VersionsError::TooLarge)?;
-        self.targets = std::mem::take(&mut self.targets).into_vec().into_iter().chain(hosts).collect();
-        Ok(start)
+        u32::try_from(self.targets.len() + start).map_err(|_| VersionsError::TooLarge)
     }
 
     /// Referrals that were written beforehand have addresses of one version.
@@ -222,87 +245,94 @@ pub const fn can_vary(rtype: u16) -> bool {
 
 impl Varying {
     fn new(sets: Box<[Set]>, versions: &[Version]) -> Self {
-        let mut changes: Vec<(i64, u16)> = (0..)
-            .zip(versions)
-            .flat_map(|(number, version)| version.from_ns.iter().map(move |&ns| (ns, number)))
-            .collect();
+        let numbered = || (0_u16..).zip(versions);
+        let mut changes: Vec<(i64, u16)> =
+            numbered().flat_map(|(number, version)| version.from_ns.iter().map(move |&ns| (ns, number))).collect();
         changes.sort_unstable();
-        let mut by_client = HashMap::default();
-        for (number, version) in (0..).zip(versions) {
-            // The first that a client was given, where it was given several.
-            for &client in &version.clients {
-                by_client.entry(client).or_insert(number);
-            }
-        }
-        let mut prefixes: Vec<u8> = by_client.keys().map(Cidr::prefix).collect();
-        prefixes.sort_unstable();
-        prefixes.dedup();
-        prefixes.reverse();
+        let mut clients: Vec<(Cidr, u16)> = numbered()
+            .flat_map(|(number, version)| version.clients.iter().map(move |&client| (client, number)))
+            .collect();
+        clients.sort_by_key(|(block, _)| key(*block));
+        // The first version that a client was given, where it was given several.
+        clients.dedup_by_key(|(block, _)| *block);
         let seen = versions.iter().scan(0_u64, |sum, version| {
             *sum = sum.saturating_add(version.count);
             Some(*sum)
         });
-        Self {
-            versions: sets,
-            seen: seen.collect(),
-            changes: changes.into(),
-            by_client,
-            prefixes: prefixes.into(),
-            answers: Arc::default(),
+        Self { versions: sets, seen: seen.collect(), changes: changes.into(), clients: clients.into() }
+    }
+
+    fn nth(&self, number: u64) -> Option<&Set> {
+        self.versions.get((number % self.versions.len().max(1) as u64) as usize)
+    }
+
+    fn recorded(&self, ns: i64) -> Option<&Set> {
+        let after = self.changes.partition_point(|&(from, _)| from <= ns);
+        // Before the first time, the first version.
+        let &(_, number) = self.changes.get(after.saturating_sub(1))?;
+        self.versions.get(usize::from(number))
+    }
+
+    /// As often as each was seen; all alike, if none has a count.
+    fn weighted(&self, drawn: u64) -> Option<&Set> {
+        match self.seen.last() {
+            None | Some(0) => self.nth(drawn),
+            Some(all) => self.versions.get(self.seen.partition_point(|&seen| seen <= drawn % all)),
         }
     }
 
-    /// The version for an answer; `None` for that of the zone.
-    fn pick(&self, at: u32, pick: &Pick, scope: &mut u8) -> Option<&Set> {
-        let nth = |number: u64| self.versions.get((number % self.versions.len().max(1) as u64) as usize);
-        match *pick {
-            Pick::Fixed => None,
-            Pick::Recorded(ns) => {
-                let after = self.changes.partition_point(|&(from, _)| from <= ns);
-                // Before the first time, the first version.
-                self.changes
-                    .get(after.saturating_sub(1))
-                    .and_then(|&(_, number)| self.versions.get(usize::from(number)))
+    /// The length of the longest prefix that the client is in, and the version that it was given.
+    fn of_client(&self, client: Cidr) -> Option<(u8, &Set)> {
+        let mut rest = &self.clients[..];
+        while let Some(&(longest, _)) = rest.first() {
+            let prefix = longest.prefix();
+            let wanted = Cidr::new(client.first(), prefix);
+            let of_prefix = rest.partition_point(|(block, _)| block.prefix() >= prefix);
+            if prefix <= client.prefix()
+                && let Ok(at) = rest[..of_prefix].binary_search_by_key(&key(wanted), |(block, _)| key(*block))
+            {
+                return self.versions.get(usize::from(rest[at].1)).map(|set| (prefix, set));
             }
-            Pick::Rotate(seed) => nth(self.next_answer().wrapping_add(seed)),
-            Pick::Weighted(seed) => {
-                let all = self.seen.last().copied().unwrap_or(0);
-                let drawn = draw(subkey(seed, at.into()), self.next_answer());
-                if all == 0 { nth(drawn) } else { nth(self.seen.partition_point(|&seen| seen <= drawn % all) as u64) }
-            }
-            Pick::BySubnet(client) => {
-                let found = self.of_client(client);
-                *scope = (*scope).max(found.map_or(client.prefix(), |(prefix, _)| prefix));
-                found.and_then(|(_, number)| self.versions.get(usize::from(number)))
-            }
-            Pick::Changing(step) => nth(step),
+            rest = &rest[of_prefix..];
         }
-    }
-
-    fn next_answer(&self) -> u64 {
-        self.answers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The longest prefix that the client is in, and the version that it was given.
-    fn of_client(&self, client: Cidr) -> Option<(u8, u16)> {
-        let within = self.prefixes.iter().filter(|&&prefix| prefix <= client.prefix());
-        within.into_iter().find_map(|&prefix| {
-            let block = Cidr::new(client.first(), prefix);
-            self.by_client.get(&block).map(|&number| (prefix, number))
-        })
+        None
     }
 }
 
+/// The order of clients: the longest prefixes first.
+fn key(block: Cidr) -> (Reverse<u8>, IpAddr) {
+    (Reverse(block.prefix()), block.first())
+}
+
 impl Versions {
+    /// The version of a set for an answer; `None` for that of the zone.
+    fn pick(&self, at: u32, pick: &Pick, scope: &mut u8) -> Option<&Set> {
+        let place = self.sets.binary_search_by_key(&at, |(at, _)| *at).ok()?;
+        let varying = &self.sets[place].1;
+        let next = || self.answers[place].fetch_add(1, Ordering::Relaxed);
+        match *pick {
+            Pick::Fixed => None,
+            Pick::Recorded(ns) => varying.recorded(ns),
+            Pick::Rotate(seed) => varying.nth(next().wrapping_add(seed)),
+            Pick::Weighted(seed) => varying.weighted(draw(subkey(seed, at.into()), next())),
+            Pick::BySubnet(client) => {
+                let found = varying.of_client(client);
+                *scope = (*scope).max(found.map_or(client.prefix(), |(prefix, _)| prefix));
+                found.map(|(_, set)| set)
+            }
+            Pick::Changing(step) => varying.nth(step),
+        }
+    }
+
     /// Octets of memory, those of the records left out.
     pub fn memory(&self) -> usize {
-        let one = |varying: &Varying| {
+        let one = |(_, varying): &(u32, Varying)| {
             size_of_val(&*varying.versions)
                 + size_of_val(&*varying.seen)
                 + size_of_val(&*varying.changes)
-                + varying.by_client.allocation_size()
+                + size_of_val(&*varying.clients)
         };
-        self.sets.allocation_size() + self.sets.values().map(one).sum::<usize>()
+        size_of_val(&*self.sets) + size_of_val(&*self.answers) + self.sets.iter().map(one).sum::<usize>()
     }
 }
 

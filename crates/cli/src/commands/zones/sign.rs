@@ -3,6 +3,7 @@
 mod anchors;
 mod keys;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -137,7 +138,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         .collect();
     let links = sign::links(&members)?;
     let content = Content::read(&args.directory)?;
-    let mut outcomes = sign_all(args, &sources, &keys, &links, content.as_ref())?;
+    let by_zone = content.as_ref().map(Content::by_zone).transpose();
+    let by_zone = by_zone.map_err(anyhow::Error::msg).context(versions::FILE)?.unwrap_or_default();
+    let mut outcomes = sign_all(args, &sources, &keys, &links, &by_zone)?;
     let sets = outcomes.iter_mut().flat_map(|outcome| std::mem::take(&mut outcome.versions)).collect();
     let content = content.map(|content| Content { sets, ..content });
     Content::save(content, &args.output).with_context(|| format!("-o {}", args.output.display()))?;
@@ -221,7 +224,7 @@ fn sign_all(
     sources: &[Source],
     keys: &[Vec<Key>],
     links: &Links,
-    content: Option<&Content>,
+    by_zone: &HashMap<Vec<u8>, Vec<SetEntry>>,
 ) -> anyhow::Result<Vec<Outcome>> {
     let now = clock::realtime_ns() / NS_PER_S;
     let validity = Validity { inception: args.inception.seconds(now), expiration: args.expiration.seconds(now) };
@@ -232,7 +235,7 @@ fn sign_all(
     }
     let one = |at: usize, threads: usize| {
         let source = &sources[at];
-        let mut versions = content.map(|content| content.of_zone(&source.apex)).unwrap_or_default();
+        let mut versions = by_zone.get(&source.apex).cloned().unwrap_or_default();
         if keys[at].is_empty() {
             return save(args, source, &source.records).map(|()| Outcome::unsigned(source, versions));
         }

@@ -1,11 +1,10 @@
 //! Signs the versions of record sets, so that each of them validates.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use ldplayer_core::name::Presentation;
 use ldplayer_net::output;
 use ldplayer_zone::sign::{self, Policy};
 use ldplayer_zone::{Records, rtype, write};
@@ -13,10 +12,16 @@ use ldplayer_zone::{Records, rtype, write};
 use super::{Content, FILE, SetEntry};
 
 impl Content {
-    /// The record sets of a zone.
-    pub fn of_zone(&self, apex: &[u8]) -> Vec<SetEntry> {
-        let zone = Presentation(apex).to_string();
-        self.sets.iter().filter(|entry| entry.zone.eq_ignore_ascii_case(&zone)).cloned().collect()
+    /// The record sets of each zone, by its apex in wire format and lower case.
+    ///
+    /// # Errors
+    /// What is wrong with the name of a zone, for people.
+    pub fn by_zone(&self) -> Result<HashMap<Vec<u8>, Vec<SetEntry>>, String> {
+        let mut zones: HashMap<Vec<u8>, Vec<SetEntry>> = HashMap::new();
+        for entry in &self.sets {
+            zones.entry(entry.apex()?).or_default().push(entry.clone());
+        }
+        Ok(zones)
     }
 
     /// Writes the file into another set; without content, removes that of an earlier set.
