@@ -83,7 +83,7 @@ pub struct Options {
     pub transfers: bool,
     /// Which versions of record sets answers have.
     pub answers: Answers,
-    /// The seed of what is drawn among them.
+    /// The seed for the random choice of versions.
     pub seed: u64,
     /// The clock of their recording.
     pub clock: Arc<Clock>,

@@ -1,8 +1,10 @@
 //! Options for what varies among the answers of a zone set, and the clock of the recording that the versions are from.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use ldplayer_core::time::NS_PER_S;
@@ -77,7 +79,7 @@ impl Answering {
             }
             Source::Run(directory) => Some(directory.clone()).filter(|_| self.answers == Answers::Recorded),
         };
-        Following { recording, run, started: String::new() }
+        Following { recording, run, started: String::new(), written: None }
     }
 }
 
@@ -93,6 +95,8 @@ pub struct Following {
     run: Option<PathBuf>,
     /// When that run says that it began.
     started: String,
+    /// When its file was written that was read last: it is not read again while the run is measured.
+    written: Option<SystemTime>,
 }
 
 impl Following {
@@ -103,7 +107,13 @@ impl Following {
 
     /// Looks whether the run has begun.
     pub fn look(&mut self) {
-        let Some(begun) = self.run.as_deref().and_then(Begun::read) else { return };
+        let Some(directory) = self.run.as_deref() else { return };
+        let written = fs::metadata(directory.join("run.json")).and_then(|file| file.modified()).ok();
+        if written == self.written {
+            return;
+        }
+        self.written = written;
+        let Some(begun) = Begun::read(directory) else { return };
         if begun.started != self.started {
             self.recording.begin_with(&begun);
             self.started = begun.started;

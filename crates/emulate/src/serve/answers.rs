@@ -107,7 +107,7 @@ impl Clock {
 pub struct Chooser {
     /// Which versions.
     pub answers: Answers,
-    /// The seed of what is drawn, and where rotating begins.
+    /// The seed for random choices; with `rotate`, the number of the first version.
     pub seed: u64,
     /// The clock of the recording.
     pub clock: Arc<Clock>,

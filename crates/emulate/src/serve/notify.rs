@@ -17,7 +17,7 @@ const OPCODE_SHIFT: u16 = 11;
 const TRIES: usize = 3;
 /// How long an answer is waited for.
 const WAIT: Duration = Duration::from_secs(1);
-/// Zones of which a secondary is told at once.
+/// Number of NOTIFY messages that may be unanswered at once.
 const AT_ONCE: usize = 100;
 
 /// What a secondary said to the zones that it was told of.

@@ -108,7 +108,7 @@ pub struct Report {
     pub ignored: BTreeMap<Reason, u64>,
     /// Addresses that responded.
     pub servers: usize,
-    /// Whether the responses are those of a resolver to its clients, of which servers and delegations are made up.
+    /// Whether a resolver gave the responses to its clients. Servers and delegations are then made up.
     pub of_clients: bool,
     /// Whether the responses are from many servers to a resolver, rather than from one server to many clients.
     pub resolver_side: bool,
