@@ -353,6 +353,10 @@ fn versions_that_are_wrong_are_one_line() {
     let line = ldplayer(folder, &[&["serve", "zones", "--answers", "changing:3"], &listen[..]].concat());
     let said = String::from_utf8_lossy(&line.stderr).into_owned();
     assert!(line.status.code() == Some(2) && said.contains("changing:INTERVAL as changing:10s"), "{said}");
+    for option in [["--answers", "rotate"], ["--dot", "127.0.0.1"]] {
+        let line = refusal(folder, &[&["testbed", "up"], &option[..]].concat());
+        assert!(line.contains("add --zones DIR"), "{line}");
+    }
     fs::remove_file(&file).unwrap();
     let server = Server::start(folder, "zones", &["--answers", "rotate"]);
     let (_, said) = server.end();

@@ -24,6 +24,11 @@ pub struct Encrypting {
 }
 
 impl Encrypting {
+    /// Whether an address was given.
+    pub const fn is_given(&self) -> bool {
+        !self.dot.is_empty()
+    }
+
     /// The addresses, and the settings of TLS; `None` if none was given.
     ///
     /// # Errors

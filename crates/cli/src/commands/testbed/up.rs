@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use anyhow::Context;
-use ldplayer_emulate::serve::answers::Clock;
+use anyhow::{Context, anyhow};
+use ldplayer_emulate::serve::answers::{Answers, Clock};
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options as ServeOptions, Server, UDP_SIZE};
 use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
@@ -101,6 +101,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.zones.is_none() && (args.encrypting.is_given() || args.answering.answers != Answers::Fixed) {
+        return Err(anyhow!("--dot and --answers are of a server of zones: add --zones DIR").into());
+    }
     let folder = folder().map_err(failure)?;
     if !args.hold && !args.foreground {
         return start_holder(args, &folder);
