@@ -17,7 +17,7 @@ demo:
 
 # Everything that must hold before a change goes in.
 test:
-	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist dnsmasq dnsperf tun chromium python openssl go nats ip promtool mandoc zsh fish musl cares
+	scripts/need.sh cargo cc nsd knot bind bind-utils delv ldns unbound knot-resolver pdns-recursor powerdns haproxy dnsdist dnsmasq dnsperf tun chromium python openssl go nats ip promtool mandoc zsh fish musl cares curl
 	$(MAKE) --no-print-directory lint
 	$(CARGO) test --workspace --locked
 

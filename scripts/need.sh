@@ -38,7 +38,7 @@ programs_of() {
         tun) echo /dev/net/tun ;;
         python) echo python3 ;;
         openssl) echo openssl ;;
-        promtool | mandoc | zsh | fish | lintian | mmdebstrap | buildah | ethtool | ruby) echo "$1" ;;
+        curl | promtool | mandoc | zsh | fish | lintian | mmdebstrap | buildah | ethtool | ruby) echo "$1" ;;
         rpm) echo rpmbuild ;;
         musl) echo musl-gcc ;;
         cares) echo /usr/include/ares.h ;;
@@ -49,7 +49,7 @@ programs_of() {
         nats) echo nats-server ;;
         go) echo go /usr/local/go/bin/go ;;
         chromium) echo "${CHROMIUM:-} chromium-headless-shell chromium google-chrome google-chrome-stable" ;;
-        *) say "$1: unknown; known are cc, cargo, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsmasq, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, rpm, ethtool, musl, cares, xz, qemu, binutils-aarch64, ruby, nix, nats, go and chromium"; exit 2 ;;
+        *) say "$1: unknown; known are cc, cargo, curl, nsd, knot, bind, bind-utils, delv, ldns, unbound, knot-resolver, pdns-recursor, powerdns, haproxy, dnsmasq, dnsperf, dnsdist, kxdpgun, tcpreplay, dnsjit, drool, ip, tun, python, openssl, promtool, mandoc, zsh, fish, lintian, mmdebstrap, buildah, rpm, ethtool, musl, cares, xz, qemu, binutils-aarch64, ruby, nix, nats, go and chromium"; exit 2 ;;
     esac
 }
 
@@ -69,7 +69,7 @@ packages_of() {
         ip) echo iproute2 ;;
         python) echo python3 python3-venv ;;
         promtool) echo prometheus ;;
-        mandoc | zsh | fish | lintian | buildah | rpm | ethtool | ruby) echo "$1" ;;
+        curl | mandoc | zsh | fish | lintian | buildah | rpm | ethtool | ruby) echo "$1" ;;
         nix) echo nix-bin ;;
         mmdebstrap) echo mmdebstrap debian-archive-keyring ;;
         musl) echo musl-tools ;;

@@ -30,7 +30,7 @@ impl Answer for Repeat {
 fn serve(segments: &[&[u8]]) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut poll = Poll::new()?;
-    let place = Room::join(&Arc::new(Room::new(2)), Arc::new(Wake::new()?));
+    let place = Room::join(&Arc::new(Room::new(2)), Arc::new(Wake::new()?).into());
     let mut connections = Connections::new(place, 1_000, 0);
     let mut client = TcpStream::connect(listener.local_addr()?)?;
     let (stream, peer) = listener.accept()?;

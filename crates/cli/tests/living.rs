@@ -6,22 +6,21 @@ mod command;
 mod common;
 #[path = "common/messages.rs"]
 mod messages;
+#[path = "common/served.rs"]
+mod served;
 #[path = "common/waiting.rs"]
 mod waiting;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
 use command::{ldplayer, refusal, text};
-use common::free_address;
 use ldplayer_core::{Message, Transaction};
 use ldplayer_trace::{Input, OpenOptions, open};
 use messages::{A, Exchange, NS, capture, message, record, wire};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use served::{Running, Served};
 
 /// When the recording begins, in seconds since 1970.
 const START: f64 = 1_000.0;
@@ -77,83 +76,18 @@ fn versions(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("zones/versions.json")).unwrap()).unwrap()
 }
 
-/// A process that ends with its owner.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// `serve` of the folder's zones.
-struct Server {
-    running: Running,
-    folder: PathBuf,
-    port: u16,
-}
-
-impl Server {
-    fn start(folder: &Path, zones: &str, options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-        command.args(["serve", zones, "--all-zones-everywhere", "--listen", "127.0.0.1:0"]);
-        command.args(["--coverage", "coverage.json"]).args(options).current_dir(folder);
-        let log = fs::File::create(folder.join("serve.log")).unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().rsplit_once(':').unwrap_or_else(|| panic!("{line}")).1.parse().unwrap();
-        Self { running: Running(child), folder: folder.to_owned(), port }
-    }
-
-    fn dig(&self, arguments: &[&str]) -> String {
-        dig(self.port, arguments)
-    }
-
-    /// The last octets of the address that it gives, so many times.
-    fn addresses(&self, count: usize, arguments: &[&str]) -> Vec<u8> {
-        let one = |_| {
-            let said = self.dig(&[&["+short", WWW, "A"], arguments].concat());
-            said.trim().rsplit_once('.').unwrap_or_else(|| panic!("{said}")).1.parse().unwrap()
-        };
-        (0..count).map(one).collect()
-    }
-
-    /// Ends it: how many queries it was asked, and what it said.
-    fn end(mut self) -> (u64, String) {
-        kill_process(Pid::from_child(&self.running.0), Signal::TERM).unwrap();
-        assert!(self.running.0.wait().unwrap().success());
-        let coverage: Value = serde_json::from_slice(&fs::read(self.folder.join("coverage.json")).unwrap()).unwrap();
-        (coverage["queries"].as_u64().unwrap(), fs::read_to_string(self.folder.join("serve.log")).unwrap())
-    }
-}
-
-fn dig(port: u16, arguments: &[&str]) -> String {
-    let mut command = Command::new("dig");
-    command.args(["@127.0.0.1", "-p", &port.to_string(), "+time=10", "+tries=1"]).args(arguments);
-    String::from_utf8(command.output().unwrap().stdout).unwrap()
+/// The last octets of the address that a server gives, so many times.
+fn addresses(server: &Served, count: usize, arguments: &[&str]) -> Vec<u8> {
+    let one = |_| {
+        let said = server.dig(&[&["+short", WWW, "A"], arguments].concat());
+        said.trim().rsplit_once('.').unwrap_or_else(|| panic!("{said}")).1.parse().unwrap()
+    };
+    (0..count).map(one).collect()
 }
 
 /// Unbound, which asks a server of ours for all of example.com; and its port.
 fn unbound(folder: &Path, server: u16) -> (Running, u16) {
-    let port = free_address().port();
-    let configuration = format!(
-        "server:\n interface: 127.0.0.1\n port: {port}\n num-threads: 1\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n directory: \"{0}\"\n \
-         pidfile: \"\"\n use-syslog: no\n do-not-query-localhost: no\n module-config: iterator\n access-control: 127.0.0.0/8 allow\n\
-         stub-zone:\n name: example.com.\n stub-addr: 127.0.0.1@{server}\nremote-control:\n control-enable: no\n",
-        folder.display()
-    );
-    fs::write(folder.join("unbound.conf"), configuration).unwrap();
-    let path = format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default());
-    let mut command = Command::new("unbound");
-    command.env("PATH", path).args(["-d", "-c", "unbound.conf"]).current_dir(folder);
-    let mut running = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    while !dig(port, &["+time=1", "version.bind", "CH", "TXT"]).contains("status: ") {
-        assert!(running.0.try_wait().unwrap().is_none(), "unbound has ended");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    (running, port)
+    served::unbound(folder, "", &format!("stub-zone:\n name: example.com.\n stub-addr: 127.0.0.1@{server}\n"))
 }
 
 /// Queries of clients over 24 s, four a second.
@@ -171,13 +105,14 @@ fn replayed(options: &[&str]) -> (Vec<u8>, u64, String) {
     let line = |number: usize| format!("{:.3}\t10.9.0.{}\t{WWW}.\tA\n", START + asked_at(number), number % 7 + 1);
     let lines: String = (0..ASKED).map(line).collect();
     fs::write(folder.join("clients.tsv"), format!("time\tsrc\tqname\tqtype\n{lines}")).unwrap();
-    let server = Server::start(folder, "zones", options);
+    let server = Served::start(folder, "zones", options);
     let (_unbound, port) = unbound(folder, server.port);
     let resolver = format!("127.0.0.1:{port}");
     let common = ["--sources", "ports", "--workers", "1", "--precision", "low", "--keep-responses", "-o", "run"];
     let replay = ldplayer(folder, &[&["replay", "clients.tsv", "--server", &resolver], &common[..]].concat());
     assert!(matches!(replay.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&replay.stderr));
-    let (queries, said) = server.end();
+    let (report, said) = server.end();
+    let queries = report["queries"].as_u64().unwrap();
     let file = Input::File(folder.join("run/responses.parquet"));
     let mut source = open(&[file], &OpenOptions::default()).unwrap();
     let (mut batch, mut answers): (Vec<Transaction>, Vec<(i64, u8)>) = (Vec::new(), Vec::new());
@@ -246,24 +181,24 @@ fn a_capture_becomes_versions_with_their_times() {
 
 fn dig_gets_versions_in_turn_drawn_or_changing() {
     let (folder, _) = built(&recorded());
-    let serve = |options: &[&str]| Server::start(folder.path(), "zones", options);
-    assert_eq!(serve(&[]).addresses(2, &[]), [1, 1]);
-    assert_eq!(serve(&["--answers", "rotate"]).addresses(4, &[]), [1, 2, 3, 1]);
-    assert_eq!(serve(&["--answers", "rotate", "--seed", "1"]).addresses(3, &["+tcp"]), [2, 3, 1]);
-    let drawn = serve(&["--answers", "weighted", "--seed", "5"]).addresses(60, &[]);
+    let serve = |options: &[&str]| Served::start(folder.path(), "zones", options);
+    assert_eq!(addresses(&serve(&[]), 2, &[]), [1, 1]);
+    assert_eq!(addresses(&serve(&["--answers", "rotate"]), 4, &[]), [1, 2, 3, 1]);
+    assert_eq!(addresses(&serve(&["--answers", "rotate", "--seed", "1"]), 3, &["+tcp"]), [2, 3, 1]);
+    let drawn = addresses(&serve(&["--answers", "weighted", "--seed", "5"]), 60, &[]);
     let count = |wanted: u8| drawn.iter().filter(|&&last| last == wanted).count();
     // 4, 1 and 4 of 9.
     assert!(count(1) > count(2) && count(3) > count(2) && count(2) > 0, "{drawn:?}");
-    assert_eq!(serve(&["--answers", "weighted", "--seed", "5"]).addresses(60, &[]), drawn);
+    assert_eq!(addresses(&serve(&["--answers", "weighted", "--seed", "5"]), 60, &[]), drawn);
     let changing = serve(&["--answers", "changing:100ms"]);
     let mut seen = Vec::new();
     while seen.len() < 3 {
-        seen.extend(changing.addresses(1, &[]).into_iter().filter(|last| !seen.contains(last)).collect::<Vec<_>>());
+        seen.extend(addresses(&changing, 1, &[]).into_iter().filter(|last| !seen.contains(last)).collect::<Vec<_>>());
     }
     let of_the_end = serve(&["--answers", "recorded", "--clock", "-1h"]);
-    assert_eq!(of_the_end.addresses(1, &[]), [3]);
+    assert_eq!(addresses(&of_the_end, 1, &[]), [3]);
     let of_the_start = serve(&["--answers", "recorded", "--clock", "+1h"]);
-    assert_eq!(of_the_start.addresses(1, &[]), [1]);
+    assert_eq!(addresses(&of_the_start, 1, &[]), [1]);
 }
 
 fn a_subnet_gets_the_version_that_it_was_given() {
@@ -274,7 +209,7 @@ fn a_subnet_gets_the_version_that_it_was_given() {
     let subnets: Vec<&Value> =
         found["sets"][0]["versions"].as_array().unwrap().iter().map(|one| &one["subnets"]).collect();
     assert_eq!(subnets, [&Value::from(["198.51.100.0/24"]), &["192.0.2.0/24"].into(), &["198.18.5.0/24"].into()]);
-    let server = Server::start(folder.path(), "zones", &["--answers", "by-subnet"]);
+    let server = Served::start(folder.path(), "zones", &["--answers", "by-subnet"]);
     for (subnet, last, told) in [
         ("192.0.2.77/32", 2, "CLIENT-SUBNET: 192.0.2.77/32/24"),
         ("198.18.5.0/24", 3, "CLIENT-SUBNET: 198.18.5.0/24/24"),
@@ -292,7 +227,7 @@ fn a_subnet_gets_the_version_that_it_was_given() {
 fn every_version_of_a_signed_zone_validates() {
     let (folder, _) = built(&recorded());
     text(folder.path(), &["zones", "sign", "zones", "-o", "signed"]);
-    let server = Server::start(folder.path(), "signed", &["--answers", "rotate"]);
+    let server = Served::start(folder.path(), "signed", &["--answers", "rotate"]);
     let anchor = folder.path().join("signed/trust-anchors.conf").display().to_string();
     let mut seen = Vec::new();
     for _ in 0..9 {
@@ -358,7 +293,7 @@ fn versions_that_are_wrong_are_one_line() {
         assert!(line.contains("add --zones DIR"), "{line}");
     }
     fs::remove_file(&file).unwrap();
-    let server = Server::start(folder, "zones", &["--answers", "rotate"]);
+    let server = Served::start(folder, "zones", &["--answers", "rotate"]);
     let (_, said) = server.end();
     assert!(said.contains("no record set of the zone set has versions"), "{said}");
 }

@@ -1,15 +1,16 @@
 //! `serve --transfers --notify` as the primary of stock secondaries: NSD, Knot DNS and BIND take the zone, and its next version when they are told.
 
 mod common;
+#[path = "common/served.rs"]
+mod served;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::free_address;
-use rustix::process::{Pid, Signal, kill_process};
+use served::{Served, started};
 
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,24 +20,6 @@ fn zone(version: u8) -> String {
     format!(
         "$TTL 60\n$ORIGIN example.\n@ SOA ns h {version} 3600 3600 86400 60\n@ NS ns\nns A 127.0.0.1\nwww A 192.0.2.{version}\n"
     )
-}
-
-/// A process that ends with its owner.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn started(program: &str, arguments: &[&str], folder: &Path) -> Running {
-    let path = format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default());
-    let log = fs::File::create(folder.join(format!("{program}.log"))).unwrap();
-    let mut command = Command::new(program);
-    command.env("PATH", path).args(arguments).current_dir(folder);
-    Running(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
 }
 
 /// Waits until a server gives the address of a version.
@@ -66,24 +49,17 @@ fn follows(program: &str, arguments: &[&str], configuration: impl Fn(u16, u16, &
     let file = folder.join("zones/example.zone");
     fs::create_dir(folder.join("zones")).unwrap();
     fs::write(&file, zone(1)).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ldplayer"));
-    command.args(["serve", "zones", "--all-zones-everywhere", "--listen", "127.0.0.1:0", "--transfers"]);
-    command.args(["--notify", &format!("127.0.0.1:{secondary}")]).current_dir(folder);
-    let log = fs::File::create(folder.join("serve.log")).unwrap();
-    let mut primary = Running(command.stdout(Stdio::piped()).stderr(log).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(primary.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let port: u16 = line.trim().rsplit_once(':').unwrap_or_else(|| panic!("{line}")).1.parse().unwrap();
-    fs::write(folder.join("secondary.conf"), configuration(port, secondary, folder)).unwrap();
+    let notified = format!("127.0.0.1:{secondary}");
+    let primary = Served::start(folder, "zones", &["--transfers", "--notify", &notified]);
+    fs::write(folder.join("secondary.conf"), configuration(primary.port, secondary, folder)).unwrap();
     let _secondary = started(program, arguments, folder);
     wait_for(secondary, 1, folder, program);
     fs::write(&file, zone(2)).unwrap();
-    kill_process(Pid::from_child(&primary.0), Signal::HUP).unwrap();
+    primary.reload();
     wait_for(secondary, 2, folder, program);
     let begun = Instant::now();
-    let said = || fs::read_to_string(folder.join("serve.log")).unwrap();
-    while !said().contains(&format!("NOTIFY to 127.0.0.1:{secondary}: 1 zone, 1 accepted\n")) {
-        assert!(begun.elapsed() < PATIENCE, "{}", said());
+    while !primary.said().contains(&format!("NOTIFY to {notified}: 1 zone, 1 accepted\n")) {
+        assert!(begun.elapsed() < PATIENCE, "{}", primary.said());
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -19,7 +19,7 @@
 //!
 //! # Limitations
 //!
-//! The server speaks UDP, TCP and TLS; it transfers whole zones, takes no updates, and holds the whole set in memory. A wire has at most 16
+//! The server speaks UDP, TCP, TLS, HTTPS and QUIC; it transfers whole zones, takes no updates, and holds the whole set in memory. A wire has at most 16
 //! hosts and one thread. Links connect addresses; there are no alternative routes.
 //!
 //! # Example

@@ -8,11 +8,13 @@
 pub mod answers;
 pub mod counters;
 pub mod coverage;
+mod encrypted;
 pub mod faults;
 pub mod forecast;
 pub mod identity;
 pub mod index;
 pub mod lame;
+mod listening;
 mod marks;
 pub mod notify;
 mod options;
@@ -32,39 +34,36 @@ mod worker;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::task::Waker;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use ldplayer_net::poll::Wake;
-use ldplayer_net::udp::UdpSocket;
-use ldplayer_net::{clock, limits, pin, settings, tcp as net_tcp};
+use ldplayer_net::{clock, limits, pin, settings};
 pub use ldplayer_zone::UDP_SIZE;
 use rustls::ServerConfig;
 
-use crate::stock::{StockError, probe};
+use crate::stock::StockError;
 use answers::{Answers, Chooser, Clock};
 use coverage::Coverage;
+use encrypted::{Bell, Host};
 use faults::{Faults, Maker};
+use listening::Listening;
 use marks::Marks;
 use responder::Responder;
 use room::Room;
 use set::ZoneSet;
 use shared::{Current, Shared};
-use worker::{Sockets, Worker};
+use worker::Worker;
 
 /// The port of DNS.
 pub const PORT: u16 = 53;
-/// Buffer size of UDP sockets, in octets.
-const BUFFER: usize = 4 << 20;
-/// Listen backlog of each TCP socket.
-const BACKLOG: i32 = 1_024;
-
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Addresses to listen on. Unspecified ones mean all addresses of this host.
     pub listen: Vec<SocketAddr>,
-    /// Where to listen for TLS.
-    pub tls: Option<Tls>,
+    /// Where to listen for encrypted queries.
+    pub encrypted: Option<Encrypted>,
     /// Whether every address serves all zones.
     pub everywhere: bool,
     /// Number of threads, at least 1.
@@ -89,11 +88,15 @@ pub struct Options {
     pub clock: Arc<Clock>,
 }
 
-/// Where a server listens for TLS.
+/// Where a server listens for encrypted queries.
 #[derive(Clone, Debug)]
-pub struct Tls {
-    /// The addresses.
-    pub listen: Vec<SocketAddr>,
+pub struct Encrypted {
+    /// For TLS (RFC 7858).
+    pub dot: Vec<SocketAddr>,
+    /// For HTTP/2, and with the same port of UDP for HTTP/3 (RFC 8484).
+    pub doh: Vec<SocketAddr>,
+    /// For QUIC (RFC 9250).
+    pub doq: Vec<SocketAddr>,
     /// The certificate and all else.
     pub config: Arc<ServerConfig>,
 }
@@ -104,7 +107,7 @@ impl Default for Options {
         let workers = pin::allowed_cores().map_or(1, |cores| cores.len().max(1));
         Self {
             listen: everything(PORT),
-            tls: None,
+            encrypted: None,
             everywhere: false,
             workers,
             connections: tcp::CONNECTIONS,
@@ -173,10 +176,9 @@ pub struct Server {
     /// When it began, in nanoseconds of CLOCK_MONOTONIC.
     begun_ns: i64,
     room: Arc<Room>,
-    wakes: Vec<Arc<Wake>>,
+    wakes: Vec<Waker>,
     threads: Vec<JoinHandle<()>>,
-    listening: Vec<SocketAddr>,
-    listening_tls: Vec<SocketAddr>,
+    listening: Listening,
 }
 
 impl Server {
@@ -189,8 +191,7 @@ impl Server {
         let _ = limits::raise_nofile();
         let marks = options.marks.then(|| Arc::new(Marks::new(&set)));
         let workers = options.workers.max(1);
-        let (mut sockets, listening) = open(options, workers)?;
-        let listening_tls = open_tls(options, &mut sockets)?;
+        let (sockets, listening) = listening::open(options, workers)?;
         let current = Current { set: Arc::new(set), marks };
         let shared = Arc::new(Shared::new(current));
         let begun_ns = clock::monotonic_ns();
@@ -208,26 +209,50 @@ impl Server {
             wakes: Vec::new(),
             threads: Vec::new(),
             listening,
-            listening_tls,
         };
-        for sockets in sockets {
+        for sockets in sockets.workers {
             server.start_worker(sockets, options.idle_ns).map_err(ServeError::Worker)?;
+        }
+        if let Some((sockets, config)) = sockets.encrypted {
+            server.start_encrypted(sockets, config, options.idle_ns).map_err(ServeError::Worker)?;
         }
         Ok(server)
     }
 
-    fn start_worker(&mut self, sockets: Sockets, idle_ns: i64) -> io::Result<()> {
-        let shared = Arc::clone(&self.shared);
+    fn start_worker(&mut self, sockets: worker::Sockets, idle_ns: i64) -> io::Result<()> {
+        let (responder, shared) = (self.responder(), Arc::clone(&self.shared));
+        let (mut worker, wake) = Worker::new(sockets, &self.room, idle_ns, responder, shared)?;
+        self.start_thread(wake, move || worker.run())
+    }
+
+    /// Starts the thread of HTTP and QUIC.
+    fn start_encrypted(
+        &mut self,
+        sockets: encrypted::Sockets,
+        config: Arc<ServerConfig>,
+        idle_ns: i64,
+    ) -> io::Result<()> {
+        let (room, shared, bell) = (Arc::clone(&self.room), Arc::clone(&self.shared), Arc::<Bell>::default());
+        let (responder, epoch, wake) = (self.responder(), shared.epoch(), Arc::clone(&bell).into());
+        let idle = Duration::from_nanos(idle_ns.unsigned_abs());
+        let host = Host { room, bell, idle, responder, shared, epoch };
+        self.start_thread(wake, move || encrypted::run(sockets, &config, host))
+    }
+
+    /// What answers in the next thread.
+    fn responder(&self) -> Responder {
         let maker = |faults| Maker::new(faults, self.threads.len(), self.begun_ns);
-        let responder = Responder::new(shared.current(), self.everywhere, self.udp_size);
-        let responder = responder
+        Responder::new(self.shared.current(), self.everywhere, self.udp_size)
             .with_faults(self.faults.clone().map(maker))
             .with_answers(self.chooser.clone())
-            .with_transfers(self.transfers);
-        let (mut worker, wake) = Worker::new(sockets, &self.room, idle_ns, responder, Arc::clone(&shared))?;
+            .with_transfers(self.transfers)
+    }
+
+    fn start_thread(&mut self, wake: Waker, run: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
         shared.begin();
         let run = move || {
-            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.run()));
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             shared.end(match ended {
                 Ok(ended) => ended.err().map(|error| error.to_string()),
                 Err(_) => Some("it panicked".to_owned()),
@@ -241,12 +266,14 @@ impl Server {
 
     /// The addresses that it listens on, with ports.
     pub fn listening(&self) -> &[SocketAddr] {
-        &self.listening
+        &self.listening.plain
     }
 
-    /// The addresses that it listens on for TLS, with ports.
-    pub fn listening_tls(&self) -> &[SocketAddr] {
-        &self.listening_tls
+    /// What encrypted queries come over, with the addresses that it listens on for them.
+    pub fn listening_encrypted(&self) -> impl Iterator<Item = (&'static str, &[SocketAddr])> {
+        let Listening { dot, doh, doq, .. } = &self.listening;
+        let all = [("TLS", &dot[..]), ("HTTPS", &doh[..]), ("QUIC", &doq[..])];
+        all.into_iter().filter(|(_, addresses)| !addresses.is_empty())
     }
 
     /// The zones that it currently serves.
@@ -291,12 +318,12 @@ impl Server {
     }
 
     fn call(&self) {
-        self.shared.call(|| self.wakes.iter().for_each(|wake| wake.wake()));
+        self.shared.call(|| self.wakes.iter().for_each(Waker::wake_by_ref));
     }
 
     fn end(&mut self) {
         self.shared.stop();
-        self.wakes.iter().for_each(|wake| wake.wake());
+        self.wakes.iter().for_each(Waker::wake_by_ref);
         // A panic has already been reported.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
@@ -306,48 +333,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// Opens sockets for each worker, all on the same addresses.
-fn open(options: &Options, workers: usize) -> Result<(Vec<Sockets>, Vec<SocketAddr>), ServeError> {
-    let listen = &options.listen;
-    let mut all: Vec<Sockets> = (0..workers).map(|_| Sockets { udp: Vec::new(), tcp: Vec::new(), tls: None }).collect();
-    let mut listening = Vec::new();
-    // Another process that shares the ports would silently take a part of the queries. Checked before ours are open: those of all IPv6
-    // addresses block those of IPv4 by default.
-    listen.iter().try_for_each(|&address| probe::ensure_free(address)).map_err(ServeError::Taken)?;
-    for &address in listen {
-        let mut bind = address;
-        for sockets in &mut all {
-            let failed = |source| ServeError::Listen { address, source };
-            let udp = probe::open_free(|| UdpSocket::serve(bind, BUFFER)).map_err(failed)?;
-            if options.udp_size > UDP_SIZE {
-                udp.allow_fragments().map_err(failed)?;
-            }
-            // With port 0, the kernel chooses one for the first socket, and the others use the same.
-            bind = udp.local();
-            sockets.tcp.push(probe::open_free(|| net_tcp::listen(bind, BACKLOG)).map_err(failed)?);
-            sockets.udp.push(udp);
-        }
-        listening.push(bind);
-    }
-    Ok((all, listening))
-}
-
-/// Opens listeners for TLS for each worker, behind the others.
-fn open_tls(options: &Options, all: &mut [Sockets]) -> Result<Vec<SocketAddr>, ServeError> {
-    let Some(Tls { listen, config }) = &options.tls else { return Ok(Vec::new()) };
-    let mut listening = Vec::new();
-    for &address in listen {
-        let failed = |source| ServeError::Listen { address, source };
-        let mut bind = address;
-        for sockets in &mut *all {
-            let listener = probe::open_free(|| net_tcp::listen(bind, BACKLOG)).map_err(failed)?;
-            bind = listener.local_addr().map_err(failed)?;
-            sockets.tls.get_or_insert_with(|| (sockets.tcp.len(), Arc::clone(config)));
-            sockets.tcp.push(listener);
-        }
-        listening.push(bind);
-    }
-    Ok(listening)
 }

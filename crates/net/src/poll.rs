@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::task;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -116,6 +118,16 @@ impl Wake {
     pub fn clear(&self) {
         // If nobody has woken it, there is nothing to read.
         let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
+    }
+}
+
+impl task::Wake for Wake {
+    fn wake(self: Arc<Self>) {
+        Self::wake(&self);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        Self::wake(self);
     }
 }
 

@@ -58,9 +58,9 @@ Example: addresses that change every ten seconds, of a set made with `zones buil
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 \\
     --answers changing:10s
 
-Example: over TLS, too, with a certificate that clients can trust
+Example: over TLS and HTTPS, too, with a certificate that clients can trust
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300 \\
-    --dot 127.0.0.1:8853 --certificate ca.pem
+    --dot 127.0.0.1:8853 --doh 127.0.0.1:8443 --certificate ca.pem
 
 Example: the hierarchy, on a host of a testbed
   ldplayer testbed exec internet -- \\
@@ -118,15 +118,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let is_asked = args.all_zones_everywhere || args.is_any_served(&set.addresses());
     let faults = read_faults(args.faults.as_deref(), &set)?;
     let mut following = args.answering.follow(&set);
-    let tls = args.encrypting.tls()?;
-    let options = Options { faults, tls, clock: following.clock(), ..args.options() };
+    let encrypted = args.encrypting.encrypted()?;
+    let options = Options { faults, encrypted, clock: following.clock(), ..args.options() };
     let server = Server::start(set, &options).map_err(Failure::environment)?;
     let mut stdout = crate::printing::stdout();
-    let over_tls = match server.listening_tls() {
-        [] => String::new(),
-        listening => format!("; over TLS on {}", joined(listening)),
-    };
-    write_line!(stdout, "serving {told} on {}{over_tls}", joined(server.listening())).and_then(|()| stdout.flush())?;
+    let over = |(what, listening): (&str, &[SocketAddr])| format!("; over {what} on {}", joined(listening));
+    let encrypted: String = server.listening_encrypted().map(over).collect();
+    write_line!(stdout, "serving {told} on {}{encrypted}", joined(server.listening())).and_then(|()| stdout.flush())?;
     if args.listen.is_empty() && !netns::is_emulated() {
         tell!("ldplayer: listening on loopback only; --listen 0.0.0.0,:: listens on all addresses of this host");
     }

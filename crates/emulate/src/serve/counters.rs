@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::base::iana::OptRcode;
 use ldplayer_core::name;
+use ldplayer_core::transport::Transport;
 use ldplayer_net::ahead;
 
 /// Response codes with a counter (RFC 6895 §2.3); all others share the last one.
@@ -15,25 +16,14 @@ pub const LEVELS: [&str; 5] = ["root", "tld", "second", "deeper", "none"];
 /// The level of queries without a zone.
 const NO_ZONE: usize = 4;
 
-/// The transport of a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// UDP.
-    Udp,
-    /// TCP.
-    Tcp,
-    /// TLS (RFC 7858).
-    Tls,
-}
-
-/// The transports by the words for them.
-pub const WAYS: [(&str, Way); 3] = [("udp", Way::Udp), ("tcp", Way::Tcp), ("dot", Way::Tls)];
+/// Number of transports.
+const TRANSPORTS: usize = Transport::ALL.len();
 
 /// The counters of one worker.
 #[derive(Clone, Debug)]
 pub struct Counters {
     /// By level, transport and response code.
-    answered: [[[u64; RCODES]; WAYS.len()]; LEVELS.len()],
+    answered: [[[u64; RCODES]; TRANSPORTS]; LEVELS.len()],
     /// Messages that got no response: responses, or too short for a query.
     ignored: u64,
     /// Queries that a fault left without a response.
@@ -49,12 +39,12 @@ impl Counters {
     pub fn new<'a>(apexes: impl Iterator<Item = &'a [u8]>) -> Self {
         let levels: Vec<u8> = apexes.map(|apex| name::labels(apex).count().min(3) as u8).collect();
         let zones = vec![[0; OF_ZONE]; levels.len()];
-        Self { answered: [[[0; RCODES]; WAYS.len()]; LEVELS.len()], ignored: 0, dropped: 0, zones, levels }
+        Self { answered: [[[0; RCODES]; TRANSPORTS]; LEVELS.len()], ignored: 0, dropped: 0, zones, levels }
     }
 
     /// Counts a query answered by a zone, or by none.
     #[inline]
-    pub fn count(&mut self, zone: Option<u32>, way: Way, rcode: u16) {
+    pub fn count(&mut self, zone: Option<u32>, transport: Transport, rcode: u16) {
         let rcode = usize::from(rcode);
         let level = match zone.and_then(|zone| self.zones.get_mut(zone as usize).zip(self.levels.get(zone as usize))) {
             Some((counts, &level)) => {
@@ -63,7 +53,7 @@ impl Counters {
             }
             None => NO_ZONE,
         };
-        self.answered[level][way as usize][rcode.min(RCODES - 1)] += 1;
+        self.answered[level][transport as usize][rcode.min(RCODES - 1)] += 1;
     }
 
     /// Prefetches a zone's counters into the processor's caches.
@@ -86,7 +76,7 @@ impl Counters {
 /// Sums over workers and over reloads.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    answered: [[[u64; RCODES]; WAYS.len()]; LEVELS.len()],
+    answered: [[[u64; RCODES]; TRANSPORTS]; LEVELS.len()],
     /// Messages without a response.
     pub ignored: u64,
     /// Queries that faults left without a response.
@@ -114,15 +104,15 @@ impl Totals {
     pub fn rcodes(&self, level: Option<usize>) -> BTreeMap<String, u64> {
         let levels = self.answered.iter().enumerate().filter(|(at, _)| level.is_none_or(|level| level == *at));
         let mut sums = [0; RCODES];
-        for way in levels.flat_map(|(_, ways)| ways) {
-            sums.iter_mut().zip(way).for_each(|(sum, more)| *sum += more);
+        for counts in levels.flat_map(|(_, transports)| transports) {
+            sums.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more);
         }
         named(&sums)
     }
 
     /// Queries by transport.
-    pub fn by_way(&self, way: Way) -> u64 {
-        self.answered.iter().map(|ways| ways[way as usize].iter().sum::<u64>()).sum()
+    pub fn by_transport(&self, transport: Transport) -> u64 {
+        self.answered.iter().map(|counts| counts[transport as usize].iter().sum::<u64>()).sum()
     }
 
     /// All answered queries, including refusals.
@@ -159,16 +149,16 @@ mod tests {
     #[test]
     fn sums_are_by_zone_level_code_and_transport_and_outlive_a_reload() {
         let mut first = Counters::new(APEXES.into_iter());
-        first.count(Some(0), Way::Udp, 0);
-        first.count(Some(0), Way::Tcp, 3);
-        first.count(Some(2), Way::Udp, 16);
-        first.count(None, Way::Udp, 5);
+        first.count(Some(0), Transport::Udp, 0);
+        first.count(Some(0), Transport::Tcp, 3);
+        first.count(Some(2), Transport::Udp, 16);
+        first.count(None, Transport::Udp, 5);
         first.count_ignored();
         first.count_dropped();
         // Another worker after a reload, with other zones: the second is gone.
         let mut second = Counters::new([APEXES[0], APEXES[2]].into_iter());
-        second.count(Some(1), Way::Udp, 0);
-        second.count(Some(0), Way::Udp, 4_000);
+        second.count(Some(1), Transport::Udp, 0);
+        second.count(Some(0), Transport::Udp, 4_000);
         let mut totals = Totals::default();
         totals.add(&first, APEXES.into_iter());
         totals.add(&second, [APEXES[0], APEXES[2]].into_iter());
@@ -177,7 +167,15 @@ mod tests {
         assert_eq!(rcodes(Some(3)), r#"{"BADVERS": 1, "NOERROR": 1}"#);
         assert_eq!(rcodes(Some(NO_ZONE)), r#"{"REFUSED": 1}"#);
         assert_eq!(rcodes(None), r#"{"BADVERS": 1, "NOERROR": 2, "NXDOMAIN": 1, "REFUSED": 1, "other": 1}"#);
-        assert_eq!((totals.by_way(Way::Udp), totals.by_way(Way::Tcp), totals.answered(), totals.ignored), (5, 1, 6, 1));
+        assert_eq!(
+            (
+                totals.by_transport(Transport::Udp),
+                totals.by_transport(Transport::Tcp),
+                totals.answered(),
+                totals.ignored
+            ),
+            (5, 1, 6, 1)
+        );
         assert_eq!(totals.dropped, 1);
         let zones: Vec<_> = totals.zones().map(|(apex, counts)| (apex.len(), format!("{counts:?}"))).collect();
         assert_eq!(zones[0], (1, r#"{"NOERROR": 1, "NXDOMAIN": 1, "other": 1}"#.to_owned()));

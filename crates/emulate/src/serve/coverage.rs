@@ -6,15 +6,16 @@ use std::io::{self, Write};
 
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_core::text::{counted, times};
+use ldplayer_core::transport::Transport;
 use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
-use super::counters::{LEVELS, WAYS};
+use super::counters::LEVELS;
 use super::faults::Faults;
 use super::marks::Marks;
 use super::set::ZoneSet;
 use super::sums::Sums;
-use super::tcp::TcpCounts;
+use super::tcp::ConnectionCounts;
 use super::unknown::Unknown;
 
 /// The format version of the report.
@@ -41,7 +42,9 @@ pub struct Coverage {
     /// Queries by level of the answering zone, and by response code.
     pub levels: BTreeMap<&'static str, BTreeMap<String, u64>>,
     /// TCP connections.
-    pub tcp: TcpCounts,
+    pub tcp: ConnectionCounts,
+    /// QUIC connections.
+    pub quic: ConnectionCounts,
     /// The zones, including those removed by a reload.
     pub zones: Vec<ZoneCoverage>,
     /// Questions without a zone, most frequent first.
@@ -120,10 +123,14 @@ impl Coverage {
             ignored: totals.ignored,
             dropped: totals.dropped,
             unsent: sums.unsent,
-            transports: WAYS.into_iter().map(|(word, way)| (word, totals.by_way(way))).collect(),
+            transports: Transport::ALL
+                .map(|transport| (transport.as_str(), totals.by_transport(transport)))
+                .into_iter()
+                .collect(),
             rcodes: totals.rcodes(None),
             levels: levels.collect(),
             tcp: sums.tcp,
+            quic: sums.quic,
             zones: totals.zones().map(|(apex, rcodes)| ZoneCoverage::of(apex, rcodes)).collect(),
             unknown,
             unknown_unlisted: sums.unlisted,
@@ -151,9 +158,8 @@ impl fmt::Display for Coverage {
             let each: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
             each.join(", ")
         };
-        let (udp, tcp) = (self.transports["udp"], self.transports["tcp"]);
         let queries = counted(self.queries, "query", "queries");
-        write!(f, "{queries} (UDP {udp}, TCP {tcp}): {}", of(&self.rcodes))?;
+        write!(f, "{queries} ({}): {}", self.by_transport(), of(&self.rcodes))?;
         for (level, counts) in self.levels.iter().filter(|(_, counts)| !counts.is_empty()) {
             write!(f, "\n  {level}: {}", of(counts))?;
         }
@@ -170,6 +176,16 @@ impl fmt::Display for Coverage {
             write!(f, "\n  {} {}, {}, at {}", unknown.name, unknown.qtype, times(unknown.count), unknown.address)?;
         }
         Ok(())
+    }
+}
+
+impl Coverage {
+    /// Queries over UDP and TCP, and over all else that some came over.
+    fn by_transport(&self) -> String {
+        let counts = Transport::ALL.into_iter().map(|transport| (transport, self.transports[transport.as_str()]));
+        let shown = counts.filter(|(transport, count)| !transport.is_encrypted() || *count > 0);
+        let each = shown.map(|(transport, count)| format!("{} {count}", transport.as_str().to_uppercase()));
+        each.collect::<Vec<_>>().join(", ")
     }
 }
 

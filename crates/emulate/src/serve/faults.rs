@@ -10,11 +10,10 @@ use std::net::IpAddr;
 
 use ldplayer_core::Cidr;
 use ldplayer_core::random::{draw, subkey, unit};
+use ldplayer_core::transport::Transport;
 use ldplayer_link::Rtt;
 
 pub use file::FaultsError;
-
-use super::counters::Way;
 
 /// The rules of a file.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ struct Conditions {
     /// Blocks of the address that is asked, and of the one that asks.
     servers: Vec<Cidr>,
     clients: Vec<Cidr>,
-    way: Option<Way>,
+    transport: Option<Transport>,
     edns: Option<bool>,
     /// The answer without faults has more octets.
     above: usize,
@@ -121,7 +120,7 @@ pub struct Asked<'a> {
     /// The address that asks.
     pub peer: IpAddr,
     /// The transport.
-    pub way: Way,
+    pub transport: Transport,
     /// Whether the query has an OPT record.
     pub edns: bool,
     /// Octets of the answer without faults.
@@ -152,7 +151,7 @@ impl Conditions {
             && (self.types.is_empty() || self.types.contains(&asked.qtype))
             && is_in(&self.servers, asked.local)
             && is_in(&self.clients, asked.peer)
-            && self.way.is_none_or(|way| way == asked.way)
+            && self.transport.is_none_or(|transport| transport == asked.transport)
             && self.edns.is_none_or(|edns| edns == asked.edns)
             && (self.above == 0 || asked.length > self.above)
             && (self.after_ns..self.until_ns).contains(&asked.at_ns)

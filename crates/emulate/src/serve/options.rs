@@ -3,7 +3,7 @@
 use ldplayer_core::message::Message;
 
 /// Codes of the options.
-const KEEPALIVE: u16 = 11;
+pub const KEEPALIVE: u16 = 11;
 const PADDING: u16 = 12;
 /// Answers are padded to multiples of so many octets (RFC 8467 §4.1).
 const BLOCK: usize = 468;
@@ -13,11 +13,13 @@ const HEAD: usize = 4;
 const FIXED: usize = 11;
 
 /// Adds the options that the query asks for to its answer, whose last record is the OPT record: how long an idle connection stays open, in units of
-/// 100 ms, and padding. An answer without EDNS stays as it is.
-pub fn complete(query: &[u8], idle_ns: i64, answer: &mut Vec<u8>) {
+/// 100 ms, where the transport has that, and padding. An answer without EDNS stays as it is.
+pub fn complete(query: &[u8], idle_ns: Option<i64>, answer: &mut Vec<u8>) {
     let Some(asked) = Message::new(query) else { return };
     let Some(at) = Message::new(answer).and_then(|message| message.opt_offset()) else { return };
-    if asked.option(KEEPALIVE).is_some_and(<[u8]>::is_empty) {
+    if let Some(idle_ns) = idle_ns
+        && asked.option(KEEPALIVE).is_some_and(<[u8]>::is_empty)
+    {
         let units = u16::try_from(idle_ns / 100_000_000).unwrap_or(u16::MAX);
         push(answer, KEEPALIVE, &units.to_be_bytes());
     }
@@ -56,17 +58,19 @@ mod tests {
     #[test]
     fn an_answer_has_the_options_that_were_asked_for() {
         let mut answer = message(&[]);
-        complete(&message(&[0, 11, 0, 0, 0, 12, 0, 3, 0, 0, 0]), 10_000_000_000, &mut answer);
+        complete(&message(&[0, 11, 0, 0, 0, 12, 0, 3, 0, 0, 0]), Some(10_000_000_000), &mut answer);
         let said = Message::new(&answer).unwrap();
         assert_eq!((answer.len(), said.keepalive()), (BLOCK, Some(100)));
         assert!(said.option(PADDING).unwrap().iter().all(|&octet| octet == 0));
         let (mut plain, mut none) = (message(&[]), message(&[]));
-        complete(&message(&[]), 10_000_000_000, &mut plain);
+        complete(&message(&[]), Some(10_000_000_000), &mut plain);
         assert_eq!(plain, message(&[]));
         none.truncate(none.len() - FIXED);
         none[11] = 0;
         let before = none.clone();
-        complete(&message(&[0, 12, 0, 0]), 0, &mut none);
+        complete(&message(&[0, 12, 0, 0]), Some(0), &mut none);
         assert_eq!(none, before, "without EDNS there is no place for an option");
+        complete(&message(&[0, 11, 0, 0]), None, &mut plain);
+        assert_eq!(plain, message(&[]), "over HTTP and QUIC");
     }
 }

@@ -7,18 +7,20 @@ use std::sync::Arc;
 
 use ldplayer_core::Message;
 use ldplayer_core::name::MAX_NAME;
+use ldplayer_core::transport::Transport;
 use ldplayer_net::udp::BATCH;
-use ldplayer_zone::{Choose, Scratch, Transport, Zone, respond};
+use ldplayer_zone::{Choose, Scratch, Zone, respond};
 
 use super::answers::Chooser;
-use super::counters::{Counters, Way};
+use super::counters::Counters;
 use super::faults::{Asked, Fate, Maker};
 use super::index::{Clue, Group};
 use super::set::ZoneSet;
 use super::shared::Current;
-use super::tcp::{Deed, Ends};
+use super::sums::Counted;
+use super::tcp::{ConnectionCounts, Deed, Ends};
 use super::transfer::Transfer;
-use super::unknown::{LISTED, Unknown, UnknownList};
+use super::unknown::{LISTED, UnknownList};
 
 /// Answers queries, for one worker.
 pub struct Responder {
@@ -97,13 +99,13 @@ impl Responder {
 
     /// The zone transfer that a query over a connection asks for.
     #[inline]
-    pub fn transfer(&mut self, ends: &Ends, way: Way, query: &[u8]) -> Option<Transfer> {
+    pub fn transfer(&mut self, ends: &Ends, query: &[u8]) -> Option<Transfer> {
         if !self.transfers {
             return None;
         }
         let set = &self.current.set;
         let transfer = Transfer::of(query, set, group(set, self.everywhere, ends.local)?)?;
-        self.counters.count(Some(transfer.zone()), way, 0);
+        self.counters.count(Some(transfer.zone()), ends.transport, 0);
         Some(transfer)
     }
 
@@ -128,22 +130,22 @@ impl Responder {
 
     /// Appends the answer to a query, and says what becomes of it.
     #[inline]
-    pub fn answer(&mut self, ends: &Ends, way: Way, query: &[u8], out: &mut Vec<u8>) -> Deed {
-        let Composed { sends, mut rcode, zone } = self.compose(ends, way, query, out);
+    pub fn answer(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed {
+        let Composed { sends, mut rcode, zone } = self.compose(ends, query, out);
         if !sends {
             self.counters.count_ignored();
             return Deed::Ignore;
         }
         let mut deed = Deed::Send;
         if self.faults.is_some() {
-            deed = self.fault(ends, way, query, zone, out);
+            deed = self.fault(ends, query, zone, out);
             rcode = Message::new(out).map_or(rcode, |answer| answer.rcode());
         }
         if !matches!(deed, Deed::Send | Deed::SendLater(_)) {
             self.counters.count_dropped();
             return deed;
         }
-        self.counters.count(zone, way, rcode);
+        self.counters.count(zone, ends.transport, rcode);
         if let (Some(marks), Some(zone)) = (&self.current.marks, zone) {
             self.scratch.asked().iter().for_each(|&rrset| marks.mark(zone, rrset as usize));
         }
@@ -151,7 +153,7 @@ impl Responder {
     }
 
     /// What the faults make of an answer.
-    fn fault(&mut self, ends: &Ends, way: Way, query: &[u8], zone: Option<u32>, out: &mut Vec<u8>) -> Deed {
+    fn fault(&mut self, ends: &Ends, query: &[u8], zone: Option<u32>, out: &mut Vec<u8>) -> Deed {
         let Some(mut maker) = self.faults.take() else { return Deed::Send };
         let message = Message::new(query);
         let fate = message.and_then(|message| Some((message, message.question()?))).map(|(message, question)| {
@@ -162,13 +164,13 @@ impl Responder {
                 qtype: question.qtype,
                 local: ends.local,
                 peer: ends.peer,
-                way,
+                transport: ends.transport,
                 edns: message.opt_offset().is_some(),
                 length: out.len(),
                 at_ns: maker.since_begun(ends.now),
             };
             let mut again = |query: &[u8], out: &mut Vec<u8>| {
-                self.compose(ends, way, query, out);
+                self.compose(ends, query, out);
             };
             maker.apply(asked, query, out, &mut again)
         });
@@ -183,7 +185,7 @@ impl Responder {
 
     /// Appends the answer that the zones give to a query to a local address.
     #[inline]
-    fn compose(&mut self, ends: &Ends, way: Way, query: &[u8], out: &mut Vec<u8>) -> Composed {
+    fn compose(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Composed {
         let local = ends.local;
         if let Some(answers) = &self.answers {
             self.scratch.set_pick(answers.pick(ends.now, ends.peer));
@@ -192,9 +194,9 @@ impl Responder {
         let group = group(set, self.everywhere, local);
         let (chosen, unknown) = (Cell::new(None), RefCell::new(&mut self.unknown));
         let at = At { set, group, local, chosen, unknown };
-        let transport = match way {
-            Way::Udp => Transport::Udp,
-            Way::Tcp | Way::Tls => Transport::Tcp,
+        let transport = match ends.transport {
+            Transport::Udp => ldplayer_zone::Transport::Udp,
+            _ => ldplayer_zone::Transport::Tcp,
         };
         let reply = respond(&at, query, transport, &mut self.scratch, out);
         Composed { sends: reply.sends, rcode: reply.rcode, zone: at.chosen.get() }
@@ -206,20 +208,13 @@ impl Responder {
         self.current = current;
     }
 
-    /// The counters since the last call, with the zones that they refer to.
-    pub fn take_counters(&mut self) -> (Counters, Arc<ZoneSet>) {
-        let empty = Counters::new(self.current.set.apexes());
-        (mem::replace(&mut self.counters, empty), Arc::clone(&self.current.set))
-    }
-
-    /// How often each fault was made since the last call.
-    pub fn take_faults(&mut self) -> Vec<u64> {
-        self.faults.as_mut().map_or_else(Vec::new, Maker::take_applied)
-    }
-
-    /// The questions without a zone since the last call, and the number of unlisted ones.
-    pub fn take_unknown(&mut self) -> (Vec<Unknown>, u64) {
-        self.unknown.take()
+    /// The counters since the last call, without those of connections.
+    pub fn take_counted(&mut self) -> Counted {
+        let counters = mem::replace(&mut self.counters, Counters::new(self.current.set.apexes()));
+        let (unknown, unlisted) = self.unknown.take();
+        let faults = self.faults.as_mut().map_or_else(Vec::new, Maker::take_applied);
+        let (tcp, quic) = (ConnectionCounts::default(), ConnectionCounts::default());
+        Counted { counters, set: Arc::clone(&self.current.set), tcp, quic, unsent: 0, unknown, unlisted, faults }
     }
 }
 
@@ -294,8 +289,8 @@ mod tests {
     fn answers(responder: &mut Responder, local: IpAddr, queries: &[Vec<u8>]) -> Vec<(bool, Vec<u8>)> {
         let mut answer = |query: &Vec<u8>| {
             let mut out = Vec::new();
-            let ends = Ends { local, peer: SERVER, now: 0, is_encrypted: false };
-            (responder.answer(&ends, Way::Udp, query, &mut out) == Deed::Send, out)
+            let ends = Ends { local, peer: SERVER, now: 0, transport: Transport::Udp };
+            (responder.answer(&ends, query, &mut out) == Deed::Send, out)
         };
         queries.iter().map(&mut answer).collect()
     }
@@ -331,7 +326,7 @@ mod tests {
             let mut plain = responder(&set, true);
             let mut faulty = responder(&set, true).with_faults(Some(Maker::new(faults, 0, 0)));
             prop_assert_eq!(answers(&mut plain, SERVER, &queries), answers(&mut faulty, SERVER, &queries));
-            prop_assert!(faulty.take_faults().iter().all(|&count| count == 0));
+            prop_assert!(faulty.take_counted().faults.iter().all(|&count| count == 0));
         }
 
         #[test]

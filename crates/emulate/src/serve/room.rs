@@ -5,8 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-use ldplayer_net::poll::Wake;
+use std::task::Waker;
 
 /// The connections of all workers.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub struct Room {
 #[derive(Debug)]
 struct Member {
     is_asked: Arc<AtomicBool>,
-    wake: Arc<Wake>,
+    wake: Waker,
 }
 
 /// A worker's share of the limit.
@@ -38,7 +37,7 @@ impl Room {
     }
 
     /// Adds a worker, which is woken when it must close a connection.
-    pub fn join(room: &Arc<Self>, wake: Arc<Wake>) -> Place {
+    pub fn join(room: &Arc<Self>, wake: Waker) -> Place {
         let is_asked = Arc::new(AtomicBool::new(false));
         let member = Member { is_asked: Arc::clone(&is_asked), wake };
         room.workers.lock().unwrap_or_else(PoisonError::into_inner).push(member);
@@ -76,7 +75,7 @@ impl Place {
         let workers = self.room.workers.lock().unwrap_or_else(PoisonError::into_inner);
         for other in workers.iter().filter(|other| !Arc::ptr_eq(&other.is_asked, &self.is_asked)) {
             other.is_asked.store(true, Ordering::Relaxed);
-            other.wake.wake();
+            other.wake.wake_by_ref();
         }
     }
 

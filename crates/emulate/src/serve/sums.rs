@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::counters::{Counters, Totals};
 use super::set::ZoneSet;
-use super::tcp::TcpCounts;
+use super::tcp::ConnectionCounts;
 use super::unknown::{LISTED, Unknown};
 
 /// The counters of one worker since its last handover.
@@ -14,8 +14,10 @@ pub struct Counted {
     pub counters: Counters,
     /// The zones that they refer to.
     pub set: Arc<ZoneSet>,
-    /// Connections.
-    pub tcp: TcpCounts,
+    /// TCP connections.
+    pub tcp: ConnectionCounts,
+    /// QUIC connections.
+    pub quic: ConnectionCounts,
     /// Answers refused by the kernel.
     pub unsent: u64,
     /// Questions without a zone.
@@ -31,8 +33,10 @@ pub struct Counted {
 pub struct Sums {
     /// Queries.
     pub totals: Totals,
-    /// Connections.
-    pub tcp: TcpCounts,
+    /// TCP connections.
+    pub tcp: ConnectionCounts,
+    /// QUIC connections.
+    pub quic: ConnectionCounts,
     /// Answers refused by the kernel.
     pub unsent: u64,
     /// Questions without a zone, by name and type.
@@ -50,6 +54,7 @@ impl Sums {
     pub fn add(&mut self, counted: Counted) {
         self.totals.add(&counted.counters, counted.set.apexes());
         self.tcp += counted.tcp;
+        self.quic += counted.quic;
         self.unsent += counted.unsent;
         self.unlisted += counted.unlisted;
         self.faults.resize(counted.faults.len().max(self.faults.len()), 0);

@@ -9,6 +9,7 @@ use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ldplayer_core::transport::Transport;
 use ldplayer_link::Schedule;
 use ldplayer_net::poll::{Interest, Poll};
 use rustix::net::sockopt::set_socket_linger;
@@ -44,8 +45,8 @@ pub struct Ends {
     pub peer: IpAddr,
     /// The moment.
     pub now: i64,
-    /// Whether it came over TLS.
-    pub is_encrypted: bool,
+    /// What it came over.
+    pub transport: Transport,
 }
 
 /// What becomes of the answer to a query.
@@ -86,7 +87,7 @@ struct Waiting {
 
 /// Counters of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct TcpCounts {
+pub struct ConnectionCounts {
     /// Accepted.
     pub accepted: u64,
     /// Closed by the client.
@@ -99,7 +100,7 @@ pub struct TcpCounts {
     pub failed: u64,
 }
 
-impl std::ops::AddAssign for TcpCounts {
+impl std::ops::AddAssign for ConnectionCounts {
     fn add_assign(&mut self, other: Self) {
         self.accepted += other.accepted;
         self.closed += other.closed;
@@ -111,11 +112,27 @@ impl std::ops::AddAssign for TcpCounts {
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub enum End {
+    /// By the client.
     Closed,
+    /// Idle for too long.
     Idle,
+    /// To make room for another.
     Evicted,
+    /// By an error, of either side.
     Failed,
+}
+
+impl ConnectionCounts {
+    /// Counts an end.
+    pub const fn end(&mut self, end: End) {
+        *match end {
+            End::Closed => &mut self.closed,
+            End::Idle => &mut self.idle,
+            End::Evicted => &mut self.evicted,
+            End::Failed => &mut self.failed,
+        } += 1;
+    }
 }
 
 /// The connections of a worker.
@@ -133,7 +150,7 @@ pub struct Connections {
     output: Vec<u8>,
     reply: Vec<u8>,
     late: Schedule<Waiting>,
-    counts: TcpCounts,
+    counts: ConnectionCounts,
 }
 
 #[derive(Debug)]
@@ -177,7 +194,7 @@ impl Connections {
             output: Vec::with_capacity(OUTPUT),
             reply: Vec::with_capacity(OUTPUT),
             late: Schedule::new(usize::from(u16::MAX), LATE),
-            counts: TcpCounts::default(),
+            counts: ConnectionCounts::default(),
         }
     }
 
@@ -282,7 +299,7 @@ impl Connections {
     }
 
     /// The counters since the last call.
-    pub fn take_counts(&mut self) -> TcpCounts {
+    pub fn take_counts(&mut self) -> ConnectionCounts {
         mem::take(&mut self.counts)
     }
 
@@ -296,12 +313,7 @@ impl Connections {
         // Closing the only descriptor also removes it from the poll.
         self.slots[at as usize].connection = None;
         self.free.push(at);
-        *match end {
-            End::Closed => &mut self.counts.closed,
-            End::Idle => &mut self.counts.idle,
-            End::Evicted => &mut self.counts.evicted,
-            End::Failed => &mut self.counts.failed,
-        } += 1;
+        self.counts.end(end);
     }
 
     fn link(&mut self, at: u32) {
@@ -415,8 +427,8 @@ impl Connection {
             && let Some(query) = message(&work.input[at..*filled])
         {
             work.reply.clear();
-            let is_encrypted = self.stream.is_encrypted();
-            let ends = Ends { local: self.local, peer: self.peer, now: work.now, is_encrypted };
+            let transport = if self.stream.is_encrypted() { Transport::Dot } else { Transport::Tcp };
+            let ends = Ends { local: self.local, peer: self.peer, now: work.now, transport };
             if let Some(transfer) = answer.transfer(&ends, query) {
                 at += 2 + query.len();
                 self.transfer = Some(Box::new(transfer));
@@ -424,8 +436,8 @@ impl Connection {
                 continue;
             }
             let deed = answer.answer(&ends, query, work.reply);
-            if is_encrypted {
-                options::complete(query, work.idle_ns, work.reply);
+            if transport.is_encrypted() {
+                options::complete(query, Some(work.idle_ns), work.reply);
             }
             match deed {
                 Deed::Send => append(&mut self.output, work.reply),
@@ -477,13 +489,13 @@ impl Connection {
 }
 
 /// Adds a message to a stream. It is never longer than its length field allows.
-fn append(stream: &mut Vec<u8>, message: &[u8]) {
+pub fn append(stream: &mut Vec<u8>, message: &[u8]) {
     stream.extend_from_slice(&(message.len() as u16).to_be_bytes());
     stream.extend_from_slice(message);
 }
 
 /// The first complete message of a stream.
-fn message(stream: &[u8]) -> Option<&[u8]> {
+pub fn message(stream: &[u8]) -> Option<&[u8]> {
     let (length, rest) = stream.split_first_chunk()?;
     rest.get(..u16::from_be_bytes(*length).into())
 }
@@ -530,7 +542,7 @@ mod tests {
         /// One worker of several.
         fn of(room: &Arc<Room>) -> Self {
             let listener = ldplayer_net::tcp::listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-            let place = Room::join(room, Arc::new(Wake::new().unwrap()));
+            let place = Room::join(room, Arc::new(Wake::new().unwrap()).into());
             Self { poll: Poll::new().unwrap(), listener, connections: Connections::new(place, 10 * SECOND, 100) }
         }
 
@@ -549,7 +561,7 @@ mod tests {
             tokens.iter().for_each(|&token| self.connections.handle_ready(now, token, &self.poll, &mut Repeat));
         }
 
-        fn turn_until(&mut self, now: i64, done: impl Fn(&TcpCounts) -> bool) {
+        fn turn_until(&mut self, now: i64, done: impl Fn(&ConnectionCounts) -> bool) {
             while !done(&self.connections.counts) {
                 self.turn(now);
             }
@@ -581,7 +593,10 @@ mod tests {
         client.shutdown(std::net::Shutdown::Write).unwrap();
         bed.turn(0);
         assert_eq!(client.read(&mut [0]).unwrap(), 0);
-        assert_eq!(bed.connections.take_counts(), TcpCounts { accepted: 1, closed: 1, ..TcpCounts::default() });
+        assert_eq!(
+            bed.connections.take_counts(),
+            ConnectionCounts { accepted: 1, closed: 1, ..ConnectionCounts::default() }
+        );
     }
 
     #[test]
@@ -727,21 +742,21 @@ mod tests {
         let (mut busy, mut quiet) = (Bed::of(&room), Bed::of(&room));
         // All on one worker, as the kernel may deal them out.
         let held: Vec<TcpStream> = (0..3).map(|now| busy.connect(now)).collect();
-        assert_eq!(busy.connections.take_counts(), TcpCounts { accepted: 3, ..TcpCounts::default() });
+        assert_eq!(busy.connections.take_counts(), ConnectionCounts { accepted: 3, ..ConnectionCounts::default() });
         // The other worker has none to end but the one that came, so it asks.
         let _client = quiet.connect(3);
         quiet.connections.make_room();
-        assert_eq!(quiet.connections.take_counts(), TcpCounts { accepted: 1, ..TcpCounts::default() });
+        assert_eq!(quiet.connections.take_counts(), ConnectionCounts { accepted: 1, ..ConnectionCounts::default() });
         busy.connections.make_room();
         busy.connections.make_room();
-        assert_eq!(busy.connections.take_counts(), TcpCounts { evicted: 1, ..TcpCounts::default() });
+        assert_eq!(busy.connections.take_counts(), ConnectionCounts { evicted: 1, ..ConnectionCounts::default() });
         assert_eq!((&held[0]).read(&mut [0]).unwrap(), 0, "the one that was idle for longest");
         // With one gone, there is room again.
         drop(held);
         busy.turn_until(4, |counts| counts.closed == 2);
         let _more: Vec<TcpStream> = (4..6).map(|now| quiet.connect(now)).collect();
         quiet.connections.make_room();
-        assert_eq!(quiet.connections.take_counts(), TcpCounts { accepted: 2, ..TcpCounts::default() });
+        assert_eq!(quiet.connections.take_counts(), ConnectionCounts { accepted: 2, ..ConnectionCounts::default() });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use ldplayer_core::transport::Transport;
 use ldplayer_link::Schedule;
 use ldplayer_net::udp::{BATCH, Datagram, ReceiveBatch, SendBatch, UdpSocket};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -114,7 +115,7 @@ impl Datagrams {
                 continue;
             }
             match answer.answer(
-                &Ends { local, peer: peer.ip(), now, is_encrypted: false },
+                &Ends { local, peer: peer.ip(), now, transport: Transport::Udp },
                 received.octets,
                 &mut out.octets,
             ) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
+use std::task::Waker;
 
 use ldplayer_net::clock::monotonic_ns;
 use ldplayer_net::limits;
@@ -10,7 +11,6 @@ use ldplayer_net::poll::{Poll, Wake};
 use ldplayer_net::udp::UdpSocket;
 use rustls::ServerConfig;
 
-use super::counters::Way;
 use super::responder::Responder;
 use super::room::Room;
 use super::shared::Shared;
@@ -65,29 +65,20 @@ struct Resting {
     until: i64,
 }
 
-/// The responder as seen by connections and datagrams.
-struct By<'a>(&'a mut Responder, Way);
-
-impl By<'_> {
-    const fn way(&self, ends: &Ends) -> Way {
-        if ends.is_encrypted { Way::Tls } else { self.1 }
-    }
-}
-
-impl Answer for By<'_> {
+impl Answer for Responder {
     #[inline]
     fn look_ahead<'q>(&mut self, queries: impl Iterator<Item = (IpAddr, &'q [u8])>) {
-        self.0.look_ahead(queries);
+        Self::look_ahead(self, queries);
     }
 
     #[inline]
     fn transfer(&mut self, ends: &Ends, query: &[u8]) -> Option<Transfer> {
-        self.0.transfer(ends, self.way(ends), query)
+        Self::transfer(self, ends, query)
     }
 
     #[inline]
     fn answer(&mut self, ends: &Ends, query: &[u8], out: &mut Vec<u8>) -> Deed {
-        self.0.answer(ends, self.way(ends), query, out)
+        Self::answer(self, ends, query, out)
     }
 }
 
@@ -102,7 +93,7 @@ impl Worker {
         idle_ns: i64,
         responder: Responder,
         shared: Arc<Shared>,
-    ) -> io::Result<(Self, Arc<Wake>)> {
+    ) -> io::Result<(Self, Waker)> {
         let (poll, wake) = (Poll::new()?, Arc::new(Wake::new()?));
         poll.add(&*wake, WAKE)?;
         let tokens = WAKE + 1..;
@@ -113,9 +104,9 @@ impl Worker {
             poll.add(listener, token)?;
         }
         let first = WAKE + 1 + (sockets.udp.len() + sockets.tcp.len()) as u64;
-        let connections = Connections::new(Room::join(room, Arc::clone(&wake)), idle_ns, first);
+        let connections = Connections::new(Room::join(room, Arc::clone(&wake).into()), idle_ns, first);
         let (datagrams, epoch, ready) = (Datagrams::new(), shared.epoch(), Vec::new());
-        let woken = Arc::clone(&wake);
+        let woken = Arc::clone(&wake).into();
         let resting = Resting::default();
         Ok((Self { poll, wake, sockets, datagrams, connections, responder, shared, epoch, ready, resting }, woken))
     }
@@ -161,13 +152,11 @@ impl Worker {
             None => self.wake.clear(),
             Some(at) if at < udp => {
                 // Errors of receiving, such as a shortage of memory, are temporary.
-                let mut by = By(&mut self.responder, Way::Udp);
-                let _ = self.datagrams.handle_ready(now, &self.sockets.udp, at, &mut by);
+                let _ = self.datagrams.handle_ready(now, &self.sockets.udp, at, &mut self.responder);
             }
             Some(at) if at < udp + tcp => self.accept(now, at - udp),
             Some(_) => {
-                let mut by = By(&mut self.responder, Way::Tcp);
-                self.connections.handle_ready(now, token, &self.poll, &mut by);
+                self.connections.handle_ready(now, token, &self.poll, &mut self.responder);
             }
         }
     }
@@ -222,11 +211,8 @@ impl Worker {
     }
 
     fn take_counted(&mut self) -> Counted {
-        let (counters, set) = self.responder.take_counters();
-        let (unknown, unlisted) = self.responder.take_unknown();
         let (tcp, unsent) = (self.connections.take_counts(), self.datagrams.take_unsent());
-        let faults = self.responder.take_faults();
-        Counted { counters, set, tcp, unsent, unknown, unlisted, faults }
+        Counted { tcp, unsent, ..self.responder.take_counted() }
     }
 }
 

@@ -55,6 +55,12 @@ impl Wake {
     }
 }
 
+impl std::task::Wake for Wake {
+    fn wake(self: std::sync::Arc<Self>) {
+        match self.0 {}
+    }
+}
+
 impl AsFd for Wake {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self.0 {}

@@ -102,7 +102,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.zones.is_none() && (args.encrypting.is_given() || args.answering.answers != Answers::Fixed) {
-        return Err(anyhow!("--dot and --answers are of a server of zones: add --zones DIR").into());
+        return Err(anyhow!("--dot, --doh, --doq and --answers are of a server of zones: add --zones DIR").into());
     }
     let folder = folder().map_err(failure)?;
     if !args.hold && !args.foreground {
@@ -141,8 +141,8 @@ fn start_server(testbed: &Testbed, set: ZoneSet, args: &Args, clock: Arc<Clock>)
     let marks = args.coverage.is_some();
     let (answers, seed) = (args.answering.answers, args.options.seed());
     let udp_size = args.udp_size;
-    let tls = args.encrypting.tls()?;
-    let options = ServeOptions { marks, faults, tls, udp_size, answers, seed, clock, ..ServeOptions::default() };
+    let encrypted = args.encrypting.encrypted()?;
+    let options = ServeOptions { marks, faults, encrypted, udp_size, answers, seed, clock, ..ServeOptions::default() };
     let started = testbed.run(INTERNET, || Server::start(set, &options)).map_err(Failure::environment)?;
     started.map_err(Failure::environment)
 }

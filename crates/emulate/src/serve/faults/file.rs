@@ -9,7 +9,7 @@ use ldplayer_core::spec::{self, BadSpec, Item, Table};
 use ldplayer_link::Rtt;
 use ldplayer_zone::rtype;
 
-use super::super::counters::{WAYS, Way, rcode_name};
+use super::super::counters::rcode_name;
 use super::{ANSWERS, Answer, Conditions, Faults, Rule};
 
 /// Why a file of faults cannot be used. One line; exit status 2.
@@ -123,7 +123,7 @@ impl Rule {
             types: all(&table, "type", |item| item.parsed(qtype))?,
             servers: all(&table, "server", |item| item.parsed(str::parse))?,
             clients: all(&table, "client", |item| item.parsed(str::parse))?,
-            way: table.get("transport").map(|item| item.parsed(way)).transpose()?,
+            transport: table.get("transport").map(|item| item.parsed(str::parse)).transpose()?,
             edns: table.get("edns").map(|item| item.truth()).transpose()?,
             above: table.get("above").map_or(Ok(0), |item| item.integer(1..=65_535))? as usize,
             share: table.get("share").map_or(Ok(1.0), |item| item.parsed(share))?,
@@ -153,12 +153,6 @@ fn wire(text: &str) -> Result<Vec<u8>, String> {
 
 fn qtype(text: &str) -> Result<u16, String> {
     rtype::parse(text.as_bytes()).ok_or_else(|| format!("`{text}` is no type: give it as A, DNSKEY or TYPE65"))
-}
-
-fn way(text: &str) -> Result<Way, String> {
-    let known = WAYS.into_iter().find(|(word, _)| *word == text).map(|(_, way)| way);
-    let words = || WAYS.map(|(word, _)| word).join(", ");
-    known.ok_or_else(|| format!("`{text}` is no transport of this server: {}", words()))
 }
 
 /// A share from 0 to 1, written as `30 %` or `0.3`.

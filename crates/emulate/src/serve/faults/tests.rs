@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ldplayer_core::Message;
 use ldplayer_core::message::{QueryParts, flag};
-use ldplayer_zone::{Scratch, Transport, Zone, respond};
+use ldplayer_core::transport::Transport;
+use ldplayer_zone::{Scratch, Zone, respond};
 
 use super::{Asked, Fate, Faults, Maker};
-use crate::serve::counters::Way;
 
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 7));
@@ -47,7 +47,7 @@ impl Query<'_> {
 struct Bed {
     zone: Zone,
     maker: Maker,
-    way: Way,
+    transport: Transport,
     local: IpAddr,
     peer: IpAddr,
     at_ns: i64,
@@ -56,13 +56,20 @@ struct Bed {
 impl Bed {
     fn new(rules: &str) -> Self {
         let faults = Arc::new(Faults::parse(rules).unwrap_or_else(|error| panic!("{rules}: {error}")));
-        Self { zone: zone(), maker: Maker::new(faults, 0, 0), way: Way::Udp, local: SERVER, peer: CLIENT, at_ns: 0 }
+        Self {
+            zone: zone(),
+            maker: Maker::new(faults, 0, 0),
+            transport: Transport::Udp,
+            local: SERVER,
+            peer: CLIENT,
+            at_ns: 0,
+        }
     }
 
     fn ask(&mut self, query: Query<'_>) -> (Fate, Vec<u8>) {
         let (zone, mut scratch) = (&self.zone, Scratch::default());
         let mut answer = |query: &[u8], out: &mut Vec<u8>| {
-            respond(zone, query, Transport::Udp, &mut scratch, out);
+            respond(zone, query, ldplayer_zone::Transport::Udp, &mut scratch, out);
         };
         let (octets, mut out) = (query.octets(), Vec::new());
         answer(&octets, &mut out);
@@ -73,7 +80,7 @@ impl Bed {
             qtype: query.1,
             local: self.local,
             peer: self.peer,
-            way: self.way,
+            transport: self.transport,
             edns: query.2,
             length: out.len(),
             at_ns: self.at_ns,
@@ -235,7 +242,7 @@ fn each_condition_fits_what_it_says() {
         "[[fault]]\nserver = '192.0.2.0/24'\nclient = ['198.51.100.7', '::1']\ntransport = 'tcp'\nanswer = 'none'",
     );
     assert!(!bed.applies(WWW));
-    bed.way = Way::Tcp;
+    bed.transport = Transport::Tcp;
     assert!(bed.applies(WWW));
     bed.peer = SERVER;
     assert!(!bed.applies(WWW));
