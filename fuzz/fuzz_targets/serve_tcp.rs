@@ -21,6 +21,7 @@ impl Answer for Repeat {
             [1, ..] => Deed::SendLater(1_500),
             [2, ..] => Deed::Drop,
             [3, ..] => Deed::Reset,
+            [4, ..] => Deed::SendSlowly(300),
             _ => Deed::Send,
         }
     }
@@ -43,7 +44,9 @@ fn serve(segments: &[&[u8]]) -> io::Result<()> {
         let tokens: Vec<u64> = poll.wait(1_000_000)?.map(|ready| ready.token).collect();
         tokens.iter().for_each(|&token| connections.handle_ready(0, token, &poll, &mut Repeat));
     }
-    connections.handle_timeout(2_000, &poll);
+    for now in [300, 600, 900, 2_000, 3_000] {
+        connections.handle_timeout(now, &poll, &mut Repeat);
+    }
     Ok(())
 }
 

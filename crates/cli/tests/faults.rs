@@ -138,15 +138,98 @@ fn a_resolver_passes_over_answers_of_other_queries() {
     assert!(made.iter().map(|(_, queries)| queries).sum::<u64>() > 1, "it asked again: {made:?}");
 }
 
+/// `serve` with these rules.
+fn with_rules(rules: &str) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    fs::write(&file, rules).unwrap();
+    Server::start(file.to_str().unwrap())
+}
+
+#[test]
+fn answers_from_another_port_are_not_seen_and_slow_octets_are_waited_for() {
+    let server = with_rules(
+        "[[fault]]\nunder = 'www.example.'\ntransport = 'udp'\nanswer = 'wrong-port'\n[[fault]]\nunder = 'www.example.'\npace = '5ms'\n",
+    );
+    // It does not see what comes from another port; whoever takes all does.
+    let said = server.dig(&["+time=1", "www.example", "A"]);
+    assert!(said.contains("no servers could be reached"), "{said}");
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let query = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
+    socket.send_to(query, ("127.0.0.1", server.served.port)).unwrap();
+    let (mut answer, served) = ([0; 512], server.served.port);
+    let (_, from) = socket.recv_from(&mut answer).unwrap();
+    assert!(answer[..2] == query[..2] && from.ip().is_loopback() && from.port() != served, "{from}");
+    let begun = Instant::now();
+    let said = server.dig(&["+tcp", "+noedns", "www.example", "A"]);
+    // Header, question, three records and the length, octet by octet.
+    assert!(said.contains("192.0.2.80") && begun.elapsed() >= Duration::from_millis(5 * 60), "{said}");
+    assert_eq!(server.end(), [("fault 1".to_owned(), 2), ("fault 2".to_owned(), 1)]);
+}
+
+#[test]
+fn dig_sees_aliases_and_records_that_no_zone_has() {
+    let server = with_rules(
+        "[[fault]]\nunder = 'ns.example.'\nanswer = 'alias-chain'\ncount = 2\n\
+         [[fault]]\nadd = ['www.bank.test. 3600 A 203.0.113.66']\n",
+    );
+    assert_eq!(server.dig(&["+short", "ns.example", "A"]), "1.ns.example.\n");
+    assert_eq!(server.dig(&["+short", "2.ns.example", "A"]), "127.0.0.1\n");
+    let said = server.dig(&["www.example", "A"]);
+    assert!(said.contains("www.bank.test.\t\t3600\tIN\tA\t203.0.113.66") && said.contains("192.0.2.80"), "{said}");
+}
+
+/// What resolvers are not to believe, follow for ever, or hand on to others.
+#[test]
+fn a_resolver_ends_loops_and_does_not_believe_records_of_other_zones() {
+    for (rule, is_answered) in [
+        ("add = ['www.bank.example. 3600 A 203.0.113.66']", true),
+        ("answer = 'alias-loop'", false),
+        ("answer = 'alias-chain'\ncount = 3", true),
+        ("answer = 'alias-chain'\ncount = 100", false),
+        ("answer = 'delegation-loop'", false),
+    ] {
+        let server = with_rules(&format!("[[fault]]\nunder = ['www.example.', 'loop-www.example.']\n{rule}\n"));
+        let (_unbound, port) = server.unbound();
+        let said = dig(port, &["+time=30", "www.example", "A"]);
+        assert_eq!(said.contains("192.0.2.80"), is_answered, "{rule}: {said}");
+        assert_eq!(said.contains("SERVFAIL"), !is_answered, "{rule}: {said}");
+        let poisoned = dig(port, &["+time=30", "+short", "www.bank.example", "A"]);
+        assert_eq!(poisoned, "", "{rule}");
+        let made = server.end()[0].1;
+        assert!((1..200).contains(&made), "{rule}: {made}");
+    }
+}
+
+/// How many queries reach the victim of NXNS is what the report counts.
+#[test]
+fn a_resolver_asks_a_few_of_very_many_servers_of_a_referral() {
+    let server = with_rules(
+        "[[fault]]\nname = 'victim'\nunder = 'victim.example.'\nanswer = 'nxdomain'\n\
+         [[fault]]\nname = 'attack'\nunder = 'attack.example.'\nanswer = 'many-servers'\ntarget = 'victim.example.'\n",
+    );
+    let (_unbound, port) = server.unbound();
+    let said = dig(port, &["+time=30", "a.attack.example", "A"]);
+    assert!(said.contains("SERVFAIL"), "{said}");
+    let made = server.end();
+    assert!((1..=80).contains(&made[0].1) && made[1].1 > 0, "{made:?}");
+}
+
 /// What BIND's validator says of signed zones, with the trust anchor of the set.
 #[test]
 fn a_validator_says_what_is_wrong_with_signatures() {
-    for (answer, said) in [
-        ("", "; fully validated"),
-        ("answer = 'expired'", "RRSIG has expired"),
-        ("answer = 'not-yet-valid'", "RRSIG validity period has not begun"),
-        ("answer = 'bogus'", "no valid signature found"),
-        ("answer = 'unsigned'", "resolution failed"),
+    for (answer, name, said) in [
+        ("", "www", "; fully validated"),
+        ("answer = 'expired'", "www", "RRSIG has expired"),
+        ("answer = 'not-yet-valid'", "www", "RRSIG validity period has not begun"),
+        ("answer = 'bogus'", "www", "no valid signature found"),
+        ("answer = 'unsigned'", "www", "resolution failed"),
+        ("", "none", "; negative response, fully validated"),
+        ("answer = 'without-denial'", "none", "resolution failed"),
+        ("under = 'www.example.'\nanswer = 'wrong-denial'", "www", "resolution failed"),
+        ("under = 'www.example.'\nanswer = 'nxdomain'", "www", "resolution failed"),
+        ("under = 'www.example.'\nanswer = 'alias-loop'", "www", "resolution failed"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let rule = if answer.is_empty() { "type = 'NULL'\nanswer = 'none'" } else { answer };
@@ -156,10 +239,10 @@ fn a_validator_says_what_is_wrong_with_signatures() {
         let anchor = server.folder.path().join("zones/trust-anchors.conf");
         let mut delv = Command::new("delv");
         delv.args(["@127.0.0.1", "-p", &server.served.port.to_string(), "+root=example", "-a"]).arg(anchor);
-        let output = delv.args(["www.example", "A"]).output().unwrap();
+        let output = delv.args([&format!("{name}.example"), "A"]).output().unwrap();
         let told = [output.stdout, output.stderr].concat();
         let told = String::from_utf8_lossy(&told);
-        assert!(told.contains(said), "{answer}: {told}");
+        assert!(told.contains(said), "{answer} {name}: {told}");
     }
 }
 
@@ -178,5 +261,11 @@ fn a_bad_file_of_faults_is_one_line_and_a_zone_that_is_not_served_is_told() {
     assert!(status == Some(2) && said.contains("bad.toml: line 2: `answer`: `nothing` is none of none, "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     let (status, said) = refusal("firewall");
-    assert!(status == Some(2) && said.contains("ready-made ones are edns-refused, firewall-drops-edns"), "{said}");
+    assert!(
+        status == Some(2)
+            && said.contains(
+                "ready-made ones are alias-chain, anycast-switch, cyclic-delegations, edns-refused, firewall-drops-edns"
+            ),
+        "{said}"
+    );
 }

@@ -61,6 +61,7 @@ impl Poll {
             Interest::Read => EventFlags::IN,
             Interest::Write => EventFlags::OUT,
             Interest::Both => EventFlags::IN | EventFlags::OUT,
+            Interest::Nothing => EventFlags::empty(),
         };
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(token), flags)?)
     }

@@ -9,6 +9,8 @@ pub enum Interest {
     Write,
     /// Until it can be read or written.
     Both,
+    /// Until there is an error.
+    Nothing,
 }
 
 /// A socket that can be read (or written, where that is waited for), or has an error to be fetched.

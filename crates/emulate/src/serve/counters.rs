@@ -13,6 +13,11 @@ const RCODES: usize = 25;
 const OF_ZONE: usize = 7;
 /// Names of the levels, by number of labels of the answering zone's apex.
 pub const LEVELS: [&str; 5] = ["root", "tld", "second", "deeper", "none"];
+/// The level of the zone with this apex, as a place in [`LEVELS`].
+pub fn level_of(apex: &[u8]) -> usize {
+    name::labels(apex).count().min(3)
+}
+
 /// The level of queries without a zone.
 const NO_ZONE: usize = 4;
 
@@ -37,7 +42,7 @@ pub struct Counters {
 impl Counters {
     /// Zero counters for zones with these apexes.
     pub fn new<'a>(apexes: impl Iterator<Item = &'a [u8]>) -> Self {
-        let levels: Vec<u8> = apexes.map(|apex| name::labels(apex).count().min(3) as u8).collect();
+        let levels: Vec<u8> = apexes.map(|apex| level_of(apex) as u8).collect();
         let zones = vec![[0; OF_ZONE]; levels.len()];
         Self { answered: [[[0; RCODES]; TRANSPORTS]; LEVELS.len()], ignored: 0, dropped: 0, zones, levels }
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 
-use ldplayer_core::name::{self, Presentation};
+use ldplayer_core::name::Presentation;
 use ldplayer_core::text::{counted, times};
 use ldplayer_core::transport::Transport;
 use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
-use super::counters::LEVELS;
+use super::counters::{LEVELS, level_of};
 use super::faults::Faults;
 use super::marks::Marks;
 use super::set::ZoneSet;
@@ -191,7 +191,7 @@ impl Coverage {
 
 impl ZoneCoverage {
     fn of(apex: &[u8], rcodes: BTreeMap<String, u64>) -> Self {
-        let level = LEVELS[name::labels(apex).count().min(3)];
+        let level = LEVELS[level_of(apex)];
         Self { zone: Presentation(apex).to_string(), level, queries: rcodes.values().sum(), rcodes }
     }
 }

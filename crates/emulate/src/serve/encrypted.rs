@@ -176,7 +176,8 @@ impl Desk {
         let deed = self.responder.borrow_mut().answer(&path.ends(), query, &mut out);
         options::complete(query, None, &mut out);
         match deed {
-            Deed::Send => return Reply::Message(out),
+            // Slow answers are of TCP and TLS, those from another port of UDP.
+            Deed::Send | Deed::SendSlowly(_) | Deed::SendElsewhere => return Reply::Message(out),
             Deed::SendLater(by) => tokio::time::sleep(Duration::from_nanos(by.unsigned_abs())).await,
             Deed::Ignore => return Reply::Malformed,
             Deed::Reset => return Reply::Reset,

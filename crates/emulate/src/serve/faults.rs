@@ -4,16 +4,22 @@
 //! answer that it would have without rules, octet by octet.
 
 mod change;
+mod edits;
 mod file;
+mod invented;
+mod records;
 
 use std::net::IpAddr;
 
+use change::Case;
 use ldplayer_core::Cidr;
 use ldplayer_core::random::{draw, subkey, unit};
 use ldplayer_core::transport::Transport;
 use ldplayer_link::Rtt;
 
 pub use file::FaultsError;
+
+use super::counters::level_of;
 
 /// The rules of a file.
 #[derive(Debug)]
@@ -28,7 +34,11 @@ struct Rule {
     name: String,
     when: Conditions,
     answer: Option<Answer>,
+    /// More records of the additional section.
+    add: Vec<records::Any>,
     delay: Option<Rtt>,
+    /// Nanoseconds from octet to octet of an answer over TCP or TLS.
+    pace_ns: Option<i64>,
 }
 
 /// What a query must be. Empty lists and `None` ask for nothing.
@@ -36,6 +46,8 @@ struct Rule {
 struct Conditions {
     /// Apexes of zones that answer, in wire format.
     zones: Vec<Vec<u8>>,
+    /// The level of the zone that answers, as a place in [`LEVELS`].
+    level: Option<usize>,
     /// The name is one of these, or below.
     under: Vec<Vec<u8>>,
     types: Vec<u16>,
@@ -54,7 +66,7 @@ struct Conditions {
 }
 
 /// What is answered in place of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Answer {
     /// Nothing. A connection stays.
     None,
@@ -86,10 +98,32 @@ enum Answer {
     NotYetValid,
     /// The answer with one bit of each signature flipped.
     Bogus,
+    /// The answer, from another port.
+    WrongPort,
+    /// The answer without the options of its OPT record.
+    WithoutOptions,
+    /// The answer with other addresses in its additional section.
+    WrongGlue,
+    /// The answer without DS records and their signatures.
+    WithoutDs,
+    /// The answer without NSEC and NSEC3 records and their signatures.
+    WithoutDenial,
+    /// The denial of another name.
+    WrongDenial,
+    /// The answer with one name server of each zone.
+    FewerServers,
+    /// An alias whose alias is the name.
+    AliasLoop,
+    /// So many aliases before what is answered.
+    AliasChain(u16),
+    /// A referral to a server below a zone that is referred to a server below this one.
+    DelegationLoop,
+    /// A referral to so many servers without addresses, below a name.
+    ManyServers { count: u16, target: Vec<u8> },
 }
 
-/// The words for answers in a file, but for response codes.
-const ANSWERS: [(&str, Answer); 14] = [
+/// The words for answers in a file, but for response codes and answers that have more keys.
+const ANSWERS: [(&str, Answer); 23] = [
     ("none", Answer::None),
     ("reset", Answer::Reset),
     ("truncated", Answer::Truncated),
@@ -104,6 +138,15 @@ const ANSWERS: [(&str, Answer); 14] = [
     ("expired", Answer::Expired),
     ("not-yet-valid", Answer::NotYetValid),
     ("bogus", Answer::Bogus),
+    ("wrong-port", Answer::WrongPort),
+    ("without-options", Answer::WithoutOptions),
+    ("wrong-glue", Answer::WrongGlue),
+    ("without-ds", Answer::WithoutDs),
+    ("without-denial", Answer::WithoutDenial),
+    ("wrong-denial", Answer::WrongDenial),
+    ("fewer-servers", Answer::FewerServers),
+    ("alias-loop", Answer::AliasLoop),
+    ("delegation-loop", Answer::DelegationLoop),
 ];
 
 /// A query as rules see it.
@@ -146,7 +189,9 @@ impl Conditions {
     fn fit(&self, asked: &Asked<'_>, draws: impl FnOnce(f64) -> bool) -> bool {
         let is_in = |blocks: &[Cidr], address| blocks.is_empty() || blocks.iter().any(|block| block.contains(address));
         let is_zone = |apex: &Vec<u8>| asked.zone.is_some_and(|zone| zone.eq_ignore_ascii_case(apex));
+        let level = || asked.zone.map(level_of);
         (self.zones.is_empty() || self.zones.iter().any(is_zone))
+            && (self.level.is_none() || self.level == level())
             && (self.under.is_empty() || self.under.iter().any(|top| is_under(asked.name, top)))
             && (self.types.is_empty() || self.types.contains(&asked.qtype))
             && is_in(&self.servers, asked.local)
@@ -181,9 +226,12 @@ pub struct Maker {
     key: u64,
     /// Draws of each rule.
     drawn: Vec<u64>,
-    /// How often each rule applied since it was last asked for.
+    /// Queries that each rule was the first to fit.
+    met: Vec<u64>,
+    /// How often each rule made its fault since it was last asked for. Where the answer has nothing to be changed, it does not.
     applied: Vec<u64>,
     changed: Vec<u8>,
+    before: Vec<u8>,
 }
 
 /// What becomes of an answer.
@@ -194,6 +242,13 @@ pub enum Fate {
         /// 0 for at once.
         later_ns: i64,
     },
+    /// It is sent octet by octet, with so many nanoseconds between them.
+    SentSlowly {
+        /// More than 0.
+        every_ns: i64,
+    },
+    /// It is sent from another port.
+    SentElsewhere,
     /// It is not sent.
     Dropped,
     /// It is not sent, and its connection is reset.
@@ -208,7 +263,9 @@ impl Maker {
     pub fn new(faults: std::sync::Arc<Faults>, worker: usize, begun_ns: i64) -> Self {
         let rules = faults.rules.len();
         let key = subkey(faults.seed, worker as u64);
-        Self { faults, begun_ns, key, drawn: vec![0; rules], applied: vec![0; rules], changed: Vec::new() }
+        let zeros = || vec![0; rules];
+        let (drawn, met, applied) = (zeros(), zeros(), zeros());
+        Self { faults, begun_ns, key, drawn, met, applied, changed: Vec::new(), before: Vec::new() }
     }
 
     /// Applies the first rule that fits a query to its answer in `out`; `now_ns` is of CLOCK_MONOTONIC. `again` answers another query.
@@ -219,21 +276,41 @@ impl Maker {
                 drawn[*at] += 1;
                 unit(draw(subkey(*key, *at as u64), drawn[*at])) < share
             };
-            rule.answer.is_none_or(|answer| change::can(answer, asked.edns)) && rule.when.fit(&asked, &mut draws)
+            let can = rule.answer.as_ref().is_none_or(|answer| change::can(answer, &asked));
+            let is_slow = rule.pace_ns.is_none() || matches!(asked.transport, Transport::Tcp | Transport::Dot);
+            can && is_slow && rule.when.fit(&asked, &mut draws)
         };
         let Some((at, rule)) = faults.rules.iter().enumerate().find(|found| fits(found)) else {
             return Fate::Sent { later_ns: 0 };
         };
-        self.applied[at] += 1;
-        let number = self.applied[at];
-        let later_ns = rule.delay.as_ref().map_or(0, |delay| late(delay, subkey(*key, at as u64), number));
+        self.met[at] += 1;
+        let (key, number) = (subkey(*key, at as u64), self.met[at]);
         match rule.answer {
-            Some(Answer::None) => return Fate::Dropped,
-            Some(Answer::Reset) => return Fate::Reset,
-            Some(answer) => change::change(answer, query, &mut self.changed, out, again),
-            None => {}
+            Some(Answer::None | Answer::Reset) => {
+                self.applied[at] += 1;
+                return if matches!(rule.answer, Some(Answer::None)) { Fate::Dropped } else { Fate::Reset };
+            }
+            Some(Answer::WrongPort) => {
+                self.applied[at] += 1;
+                return Fate::SentElsewhere;
+            }
+            _ => {}
         }
-        Fate::Sent { later_ns }
+        self.before.clone_from(out);
+        if let Some(answer) = &rule.answer {
+            let case = Case { asked: &asked, query, chance: draw(key, number) };
+            change::change(answer, &case, &mut self.changed, out, again);
+        }
+        if !rule.add.is_empty() {
+            edits::add(out, &rule.add);
+        }
+        let later_ns = rule.delay.as_ref().map_or(0, |delay| late(delay, key, number));
+        let is_made = rule.delay.is_some() || rule.pace_ns.is_some() || self.before != *out;
+        self.applied[at] += u64::from(is_made);
+        match rule.pace_ns {
+            Some(every_ns) => Fate::SentSlowly { every_ns },
+            None => Fate::Sent { later_ns },
+        }
     }
 
     /// Nanoseconds since the server began.

@@ -141,7 +141,7 @@ impl Responder {
             deed = self.fault(ends, query, zone, out);
             rcode = Message::new(out).map_or(rcode, |answer| answer.rcode());
         }
-        if !matches!(deed, Deed::Send | Deed::SendLater(_)) {
+        if matches!(deed, Deed::Drop | Deed::Reset) {
             self.counters.count_dropped();
             return deed;
         }
@@ -178,6 +178,8 @@ impl Responder {
         match fate {
             None | Some(Fate::Sent { later_ns: 0 }) => Deed::Send,
             Some(Fate::Sent { later_ns }) => Deed::SendLater(later_ns),
+            Some(Fate::SentSlowly { every_ns }) => Deed::SendSlowly(every_ns),
+            Some(Fate::SentElsewhere) => Deed::SendElsewhere,
             Some(Fate::Dropped) => Deed::Drop,
             Some(Fate::Reset) => Deed::Reset,
         }

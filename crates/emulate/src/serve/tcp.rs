@@ -56,6 +56,10 @@ pub enum Deed {
     Send,
     /// It is sent so many nanoseconds later: a fault.
     SendLater(i64),
+    /// It is sent octet by octet, with so many nanoseconds between them, over a connection: a fault.
+    SendSlowly(i64),
+    /// It is sent from another port, over UDP: a fault.
+    SendElsewhere,
     /// There is none to such a message. A connection is closed.
     Ignore,
     /// There is none: a fault. A connection stays.
@@ -175,8 +179,18 @@ struct Connection {
     written: usize,
     /// Goes before the queries behind it.
     transfer: Option<Box<Transfer>>,
+    /// So does this.
+    slow: Option<Box<Slow>>,
     interest: Interest,
     has_ended: bool,
+}
+
+/// Answers that are sent octet by octet: a fault.
+#[derive(Debug)]
+struct Slow {
+    octets: Vec<u8>,
+    sent: usize,
+    every: i64,
 }
 
 impl Connections {
@@ -255,6 +269,10 @@ impl Connections {
         let at = (token - self.first_token) as u32;
         let Some(slot) = self.slots.get_mut(at as usize) else { return };
         let Some(connection) = &mut slot.connection else { return };
+        // What comes without being waited for is an error.
+        if connection.interest == Interest::Nothing && connection.slow.is_some() {
+            return self.end(at, End::Failed);
+        }
         slot.last = now;
         let waiting = Waiting { slot: at, serial: slot.serial };
         let Self { input, output, reply, late, idle_ns, .. } = self;
@@ -269,17 +287,37 @@ impl Connections {
         }
     }
 
-    /// Sends answers that are late enough, and closes connections that have been idle for too long.
-    pub fn handle_timeout(&mut self, now: i64, poll: &Poll) {
+    /// Sends answers that are late enough, goes on with slow ones, and closes connections that have been idle for too long.
+    pub fn handle_timeout(&mut self, now: i64, poll: &Poll, answer: &mut impl Answer) {
         while let Some(due) = self.late.pop(now) {
-            let Waiting { slot: at, serial } = due.tag;
+            let waiting @ Waiting { slot: at, serial } = due.tag;
             let slot = &mut self.slots[at as usize];
             let connection = slot.connection.as_mut().filter(|_| slot.serial == serial);
             let Some(connection) = connection else { continue };
-            connection.append(due.packet);
             let token = self.first_token + u64::from(at);
+            let next = match due.packet {
+                [] => connection.step(),
+                packet => {
+                    connection.append(packet);
+                    None
+                }
+            };
+            let (is_slow, was_slow) = (next.is_some(), due.packet.is_empty());
             if connection.flush().and_then(|_| connection.watch(poll, token)).is_err() {
                 self.end(at, End::Failed);
+                continue;
+            }
+            if was_slow {
+                slot.last = now;
+                self.unlink(at);
+                self.link(at);
+            }
+            if let Some(every) = next {
+                self.late.push(now.saturating_add(every), waiting, &[]);
+            }
+            // The queries that waited behind.
+            if was_slow && !is_slow {
+                self.handle_ready(now, token, poll, answer);
             }
         }
         while self.idle_at().is_some_and(|due| due <= now) {
@@ -355,7 +393,18 @@ impl Connection {
     fn new(stream: Stream, peer: IpAddr) -> io::Result<Self> {
         let local = stream.tcp().local_addr()?.ip();
         let (rest, output, interest) = (Vec::new(), Vec::new(), Interest::Read);
-        Ok(Self { stream, local, peer, rest, output, written: 0, transfer: None, interest, has_ended: false })
+        Ok(Self {
+            stream,
+            local,
+            peer,
+            rest,
+            output,
+            written: 0,
+            transfer: None,
+            slow: None,
+            interest,
+            has_ended: false,
+        })
     }
 
     /// Works until reading or writing would block; returns how the connection ends, if it does.
@@ -380,7 +429,7 @@ impl Connection {
     fn turns(&mut self, work: &mut Work<'_>, filled: &mut usize, answer: &mut impl Answer) -> io::Result<Option<End>> {
         let mut reads = 0;
         loop {
-            if !self.flush()? {
+            if !self.flush()? || self.slow.is_some() {
                 return Ok(None);
             }
             self.go_on(work.reply);
@@ -423,6 +472,7 @@ impl Connection {
     fn answer(&mut self, work: &mut Work<'_>, filled: &mut usize, answer: &mut impl Answer) -> bool {
         let mut at = 0;
         while self.transfer.is_none()
+            && self.slow.is_none()
             && self.output.len() < OUTPUT
             && let Some(query) = message(&work.input[at..*filled])
         {
@@ -442,7 +492,13 @@ impl Connection {
             match deed {
                 Deed::Send => append(&mut self.output, work.reply),
                 Deed::SendLater(by) => drop(work.late.push(work.now.saturating_add(by), work.waiting, work.reply)),
-                Deed::Drop => {}
+                Deed::SendSlowly(every) => {
+                    let mut octets = Vec::new();
+                    append(&mut octets, work.reply);
+                    self.slow = Some(Box::new(Slow { octets, sent: 0, every }));
+                    work.late.push(work.now.saturating_add(every), work.waiting, &[]);
+                }
+                Deed::Drop | Deed::SendElsewhere => {}
                 Deed::Ignore => return false,
                 Deed::Reset => {
                     // Without time to linger, closing resets.
@@ -459,7 +515,19 @@ impl Connection {
 
     /// One more answer to be written.
     fn append(&mut self, answer: &[u8]) {
-        append(&mut self.output, answer);
+        append(self.slow.as_mut().map_or(&mut self.output, |slow| &mut slow.octets), answer);
+    }
+
+    /// The next octet of what is sent slowly; returns when another one goes.
+    fn step(&mut self) -> Option<i64> {
+        let slow = self.slow.as_mut()?;
+        self.output.extend(slow.octets.get(slow.sent));
+        slow.sent += 1;
+        let next = (slow.sent < slow.octets.len()).then_some(slow.every);
+        if next.is_none() {
+            self.slow = None;
+        }
+        next
     }
 
     /// Writes answers; returns whether all of them are written.
@@ -480,7 +548,11 @@ impl Connection {
     /// Polls for writing if there are unwritten answers, otherwise for reading.
     fn watch(&mut self, poll: &Poll, token: u64) -> io::Result<()> {
         let is_full = !self.output.is_empty() || self.stream.is_full();
-        let interest = if is_full { Interest::Write } else { Interest::Read };
+        let interest = match self.slow {
+            _ if is_full => Interest::Write,
+            Some(_) => Interest::Nothing,
+            None => Interest::Read,
+        };
         if mem::replace(&mut self.interest, interest) == interest {
             return Ok(());
         }
@@ -522,6 +594,7 @@ mod tests {
                 [0, ..] => Deed::Ignore,
                 b"\x01late" => Deed::SendLater(3 * SECOND),
                 b"\x01lost" => Deed::Drop,
+                b"\x01drip" => Deed::SendSlowly(SECOND),
                 b"\x01reset" => Deed::Reset,
                 _ => Deed::Send,
             }
@@ -662,7 +735,7 @@ mod tests {
                 turns += 1;
                 assert!(turns < 100, "the connection is ready for ever");
             }
-            bed.connections.handle_timeout(10 * SECOND, &bed.poll);
+            bed.connections.handle_timeout(10 * SECOND, &bed.poll, &mut Repeat);
             let counts = bed.connections.take_counts();
             assert_eq!((counts.failed, counts.idle), (u64::from(ends), u64::from(!ends)));
             assert_eq!(bed.connections.poll_timeout(), None);
@@ -677,9 +750,9 @@ mod tests {
         active.write_all(&framed(b"\x01x")).unwrap();
         bed.turn(5 * SECOND);
         assert_eq!(bed.connections.poll_timeout(), Some(11 * SECOND));
-        bed.connections.handle_timeout(11 * SECOND - 1, &bed.poll);
+        bed.connections.handle_timeout(11 * SECOND - 1, &bed.poll, &mut Repeat);
         assert_eq!(bed.connections.counts.idle, 0);
-        bed.connections.handle_timeout(11 * SECOND, &bed.poll);
+        bed.connections.handle_timeout(11 * SECOND, &bed.poll, &mut Repeat);
         assert_eq!(bed.connections.counts.idle, 1);
         assert_eq!((idle.read(&mut [0]).unwrap(), read(&mut active, 4)), (0, framed(b"\x01x")));
         assert_eq!(bed.connections.poll_timeout(), Some(15 * SECOND));
@@ -693,9 +766,45 @@ mod tests {
         bed.turn(SECOND);
         assert_eq!(read(&mut client, 4), framed(b"\x01x"));
         assert_eq!(bed.connections.poll_timeout(), Some(4 * SECOND));
-        bed.connections.handle_timeout(4 * SECOND, &bed.poll);
+        bed.connections.handle_timeout(4 * SECOND, &bed.poll, &mut Repeat);
         assert_eq!(read(&mut client, 7), framed(b"\x01late"));
         assert_eq!(bed.connections.poll_timeout(), Some(11 * SECOND), "the connection stays");
+    }
+
+    #[test]
+    fn a_slow_answer_goes_octet_by_octet_and_queries_wait_behind_it() {
+        let mut bed = Bed::new(10);
+        let mut client = bed.connect(0);
+        client.write_all(&[framed(b"\x01late"), framed(b"\x01drip"), framed(b"\x01x")].concat()).unwrap();
+        bed.turn(0);
+        for (at, octet) in framed(b"\x01drip").into_iter().enumerate() {
+            let due = (at as i64 + 1) * SECOND;
+            assert_eq!(bed.connections.poll_timeout(), Some(due));
+            bed.connections.handle_timeout(due, &bed.poll, &mut Repeat);
+            assert_eq!(read(&mut client, 1), [octet], "{at}");
+        }
+        // The late one is behind it, and then the query that waited.
+        for (at, octet) in framed(b"\x01late").into_iter().enumerate() {
+            bed.connections.handle_timeout((at as i64 + 8) * SECOND, &bed.poll, &mut Repeat);
+            assert_eq!(read(&mut client, 1), [octet], "{at}");
+        }
+        assert_eq!(read(&mut client, 4), framed(b"\x01x"));
+        client.write_all(&framed(b"\x01y")).unwrap();
+        bed.turn(15 * SECOND);
+        assert_eq!(read(&mut client, 4), framed(b"\x01y"));
+        assert_eq!(bed.connections.poll_timeout(), Some(25 * SECOND), "the connection stays");
+    }
+
+    #[test]
+    fn a_client_that_goes_while_an_answer_is_slow_costs_no_turns() {
+        let mut bed = Bed::new(10);
+        let mut client = bed.connect(0);
+        client.write_all(&framed(b"\x01drip")).unwrap();
+        bed.turn(0);
+        rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+        drop(client);
+        bed.turn(0);
+        assert_eq!((bed.connections.counts.failed, bed.connections.idle_at()), (1, None));
     }
 
     #[test]
@@ -707,7 +816,7 @@ mod tests {
         drop(gone);
         bed.turn_until(0, |counts| counts.closed + counts.failed == 1);
         let mut next = bed.connect(SECOND);
-        bed.connections.handle_timeout(3 * SECOND, &bed.poll);
+        bed.connections.handle_timeout(3 * SECOND, &bed.poll, &mut Repeat);
         next.write_all(&framed(b"\x01x")).unwrap();
         bed.turn(3 * SECOND);
         assert_eq!(read(&mut next, 4), framed(b"\x01x"));

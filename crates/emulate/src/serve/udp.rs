@@ -127,6 +127,7 @@ impl Datagrams {
                     let waiting = Waiting { socket, local, peer };
                     self.unsent += u64::from(!self.late.push(now.saturating_add(by), waiting, &out.octets));
                 }
+                Deed::SendElsewhere => self.unsent += u64::from(send_elsewhere(local, peer, &out.octets).is_err()),
                 _ => {}
             }
         }
@@ -157,6 +158,11 @@ impl Datagrams {
             }
         }
     }
+}
+
+/// Sends an answer from another port of the address that was asked.
+fn send_elsewhere(local: IpAddr, peer: SocketAddr, octets: &[u8]) -> io::Result<()> {
+    std::net::UdpSocket::bind((local, 0))?.send_to(octets, peer).map(drop)
 }
 
 fn wait_for_room(socket: &UdpSocket) {

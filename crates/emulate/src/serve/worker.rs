@@ -133,7 +133,7 @@ impl Worker {
         ready.drain(..).for_each(|token| self.handle_ready(now, token));
         self.ready = ready;
         self.datagrams.handle_timeout(now, &self.sockets.udp);
-        self.connections.handle_timeout(now, &self.poll);
+        self.connections.handle_timeout(now, &self.poll, &mut self.responder);
         self.connections.make_room();
         self.end_rest(now)?;
         self.hand_over();

@@ -3,12 +3,14 @@
 use ldplayer_core::Message;
 use ldplayer_core::message::{HEADER, OPT, flag};
 
-use ldplayer_zone::rtype::RRSIG;
+use ldplayer_core::transport::Transport;
+use ldplayer_zone::rtype::{self, RRSIG};
 
-use super::{Answer, Answering};
+use super::{Answer, Answering, Asked, edits, invented};
 
-/// FORMERR and BADVERS (RFC 6895 §2.3).
+/// Response codes (RFC 6895 §2.3).
 const FORMERR: u16 = 1;
+const SERVFAIL: u16 = 2;
 const BADVERS: u16 = 16;
 /// Where the flags of EDNS are in an OPT record, from its name on (RFC 6891 §6.1.2).
 const EDNS_FLAGS: usize = 7;
@@ -19,16 +21,32 @@ const INCEPTION: usize = 12;
 const SIGNER: usize = 18;
 const FAR: u32 = 10 * 365 * 86_400;
 
-/// Whether an answer is possible to a query that has EDNS, or has not.
-pub const fn can(answer: Answer, has_edns: bool) -> bool {
-    has_edns || !matches!(answer, Answer::NoEdns | Answer::BadVersion | Answer::EdnsIgnored | Answer::Unsigned)
+/// Whether an answer is possible to a query.
+pub const fn can(answer: &Answer, asked: &Asked<'_>) -> bool {
+    match answer {
+        Answer::NoEdns | Answer::BadVersion | Answer::EdnsIgnored | Answer::Unsigned => asked.edns,
+        Answer::WrongPort => matches!(asked.transport, Transport::Udp),
+        _ => true,
+    }
 }
 
-/// Changes the answer to `query` in `out`. `other` is room for another query, which `again` answers.
-pub fn change(answer: Answer, query: &[u8], other: &mut Vec<u8>, out: &mut Vec<u8>, again: Answering<'_>) {
+/// What a change may need to know.
+pub struct Case<'a> {
+    /// The query, as rules see it.
+    pub asked: &'a Asked<'a>,
+    /// Its octets.
+    pub query: &'a [u8],
+    /// Another number each time.
+    pub chance: u64,
+}
+
+/// Changes the answer to a query in `out`. `other` is room for another query, which `again` answers.
+pub fn change(answer: &Answer, case: &Case<'_>, other: &mut Vec<u8>, out: &mut Vec<u8>, again: Answering<'_>) {
+    let (name, apex) = (case.asked.name, case.asked.zone.unwrap_or(&[]));
     match answer {
         Answer::None | Answer::Reset => out.clear(),
-        Answer::Code(code) => only_question(out, code, 0),
+        Answer::WrongPort => {}
+        Answer::Code(code) => only_question(out, *code, 0),
         Answer::Truncated => only_question(out, 0, flag::TC),
         Answer::Lame => {
             only_question(out, 0, 0);
@@ -44,6 +62,18 @@ pub fn change(answer: Answer, query: &[u8], other: &mut Vec<u8>, out: &mut Vec<u
         Answer::WrongId => out[0] ^= 0xff,
         Answer::WrongQuestion => ask_another(out),
         Answer::WithoutGlue => without_additional(out),
+        Answer::WrongGlue => other_addresses(out),
+        Answer::WithoutOptions => without_options(out),
+        Answer::WithoutDs => edits::without_ds(out),
+        Answer::WithoutDenial => edits::without_denial(out),
+        Answer::FewerServers => edits::fewer_servers(out),
+        Answer::WrongDenial => deny_another(case, other, out, again),
+        Answer::AliasLoop => or_failure(invented::alias_loop(name, out), out),
+        Answer::AliasChain(length) => or_failure(invented::alias_chain(name, *length, case.query, out, again), out),
+        Answer::DelegationLoop => drop(invented::delegation_loop(name, apex, out)),
+        Answer::ManyServers { count, target } => {
+            invented::many_servers((name, apex), (*count, target), case.chance, out);
+        }
         Answer::Expired => signatures(out, |data| earlier(data, FAR)),
         Answer::NotYetValid => signatures(out, |data| earlier(data, FAR.wrapping_neg())),
         Answer::Bogus => signatures(out, |data| {
@@ -53,9 +83,9 @@ pub fn change(answer: Answer, query: &[u8], other: &mut Vec<u8>, out: &mut Vec<u
         }),
         Answer::EdnsIgnored | Answer::Unsigned => {
             other.clear();
-            match (answer, Message::new(query).and_then(|query| query.without_edns())) {
+            match (answer, Message::new(case.query).and_then(|query| query.without_edns())) {
                 (Answer::EdnsIgnored, Some(plain)) => other.extend(plain),
-                _ => without_do(query, other),
+                _ => without_do(case.query, other),
             }
             out.clear();
             again(other, out);
@@ -63,8 +93,15 @@ pub fn change(answer: Answer, query: &[u8], other: &mut Vec<u8>, out: &mut Vec<u
     }
 }
 
+/// Names of an invented answer do not become too long; where one would, the answer is SERVFAIL.
+fn or_failure(is_made: bool, out: &mut Vec<u8>) {
+    if !is_made {
+        only_question(out, SERVFAIL, 0);
+    }
+}
+
 /// Leaves header, question and OPT, with this code and these flags.
-fn only_question(out: &mut Vec<u8>, code: u16, flags: u16) {
+pub fn only_question(out: &mut Vec<u8>, code: u16, flags: u16) {
     let Some(message) = Message::new(out) else { return };
     let Some(end) = message.behind_questions() else { return };
     let opt = message.opt_offset().and_then(|at| Some(at..message.record_at(at)?.0));
@@ -81,7 +118,8 @@ fn only_question(out: &mut Vec<u8>, code: u16, flags: u16) {
     out[HEADER - 1] = u8::from(length > 0);
 }
 
-fn clear(out: &mut [u8], flags: u16) {
+/// Clears flags.
+pub fn clear(out: &mut [u8], flags: u16) {
     let kept = u16::from_be_bytes([out[2], out[3]]) & !flags;
     out[2..4].copy_from_slice(&kept.to_be_bytes());
 }
@@ -117,8 +155,55 @@ fn without_additional(out: &mut Vec<u8>) {
     out[10..HEADER].copy_from_slice(&u16::from(length > 0).to_be_bytes());
 }
 
+/// Takes away the options of OPT.
+fn without_options(out: &mut Vec<u8>) {
+    let Some(message) = Message::new(out) else { return };
+    let found = message.opt_offset().and_then(|at| Some((message.rdata_at(at)?, message.record_at(at)?.0)));
+    let Some((data, end)) = found else { return };
+    out.drain(data..end);
+    out[data - 2..data].fill(0);
+}
+
+/// Other addresses in the additional section: all bits of the last octet are flipped.
+fn other_addresses(out: &mut [u8]) {
+    let Some([_, answers, authorities, _]) = Message::new(out).map(|message| message.counts()) else { return };
+    let mut before = u32::from(answers) + u32::from(authorities);
+    records(out, |rtype, data| {
+        if before > 0 {
+            before -= 1;
+        } else if let (rtype::A | rtype::AAAA, Some(last)) = (rtype, data.last_mut()) {
+            *last ^= 0xff;
+        }
+    });
+}
+
+/// The answer to a query for another name of the zone, as long as the one that was asked; names at the apex are answered.
+fn deny_another(case: &Case<'_>, other: &mut Vec<u8>, out: &mut Vec<u8>, again: Answering<'_>) {
+    let name = case.asked.name;
+    if case.asked.zone.and_then(|apex| invented::cut_of(name, apex)).is_none() {
+        return;
+    }
+    other.clear();
+    other.extend(case.query);
+    other[HEADER + 1..][..usize::from(name[0])].fill(b'~');
+    out.clear();
+    again(other, out);
+    if let Some(question) = out.get_mut(HEADER..HEADER + name.len()) {
+        question.copy_from_slice(name);
+    }
+}
+
 /// Changes the data of each signature.
 fn signatures(out: &mut [u8], change: impl Fn(&mut [u8])) {
+    records(out, |rtype, data| {
+        if rtype == RRSIG && data.len() > SIGNER {
+            change(data);
+        }
+    });
+}
+
+/// Changes the data of each record.
+fn records(out: &mut [u8], mut change: impl FnMut(u16, &mut [u8])) {
     let Some(message) = Message::new(out) else { return };
     let [_, records @ ..] = message.counts();
     let count: u32 = records.into_iter().map(u32::from).sum();
@@ -126,9 +211,7 @@ fn signatures(out: &mut [u8], change: impl Fn(&mut [u8])) {
     for _ in 0..count {
         let Some(message) = Message::new(out) else { return };
         let (Some((next, rtype)), Some(data)) = (message.record_at(at), message.rdata_at(at)) else { return };
-        if rtype == RRSIG && next > data + SIGNER {
-            change(&mut out[data..next]);
-        }
+        change(rtype, &mut out[data..next]);
         at = next;
     }
 }

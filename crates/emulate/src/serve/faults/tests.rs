@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ldplayer_core::Message;
 use ldplayer_core::message::{QueryParts, flag};
 use ldplayer_core::transport::Transport;
+use ldplayer_zone::sign::{self, Denial, KeySpec, Policy, Validity};
 use ldplayer_zone::{Scratch, Zone, respond};
 
 use super::{Asked, Fate, Faults, Maker};
@@ -25,10 +26,27 @@ fn wire(text: &str) -> Vec<u8> {
 }
 
 fn zone() -> Zone {
+    zone_of(ZONE)
+}
+
+fn zone_of(text: &str) -> Zone {
+    Zone::from_records(&records_of(text)).unwrap().0
+}
+
+fn records_of(text: &str) -> ldplayer_zone::Records {
     let mut none = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
-    let records =
-        ldplayer_zone::load::text_of(ZONE.as_bytes(), Path::new("z"), Some(&wire("example.")), &mut none).unwrap();
-    Zone::from_records(&records).unwrap().0
+    ldplayer_zone::load::text_of(text.as_bytes(), Path::new("z"), Some(&wire("example.")), &mut none).unwrap()
+}
+
+/// The zone, signed in earnest.
+fn signed(text: &str) -> ldplayer_zone::Records {
+    let spec = KeySpec { algorithm: "ecdsap256sha256".parse().unwrap(), ksk_bits: 0, zsk_bits: 0, ksks: 1, zsks: 1 };
+    let keys = spec.keys(&wire("example."), &[0; 32], Vec::new()).unwrap();
+    let validity = Validity { inception: 0, expiration: i32::MAX as u32 };
+    let delegations = std::collections::BTreeMap::new();
+    let policy =
+        Policy { keys: &keys, active_zsks: 1, denial: Denial::Nsec, validity, delegations: &delegations, threads: 1 };
+    sign::zone(&records_of(text), &policy).unwrap().records
 }
 
 /// A query, with EDNS and DO or without.
@@ -188,6 +206,162 @@ fn glue_is_left_out() {
     assert_eq!(Message::new(&out).unwrap().counts(), [1, 0, 1, 0]);
 }
 
+/// The records of an answer: owner, type and data as text, without OPT.
+fn shown(octets: &[u8]) -> Vec<String> {
+    let parts = super::records::Parts::of(octets).unwrap();
+    let all = parts.answers.iter().chain(&parts.authorities).chain(&parts.additionals);
+    let is_shown = |record: &&super::records::Any| record.rtype() != domain::base::Rtype::OPT;
+    all.filter(is_shown).map(|record| format!("{} {} {}", record.owner(), record.rtype(), record.data())).collect()
+}
+
+#[test]
+fn an_answer_taken_apart_and_written_again_says_the_same() {
+    for query in
+        [WWW, Query("a.sub.example.", 1, true), Query("none.example.", 28, false), Query("example.", 255, true)]
+    {
+        let (_, octets) = Bed::new("[[fault]]\nshare = '0 %'\nanswer = 'none'").ask(query);
+        let mut again = Vec::new();
+        super::records::Parts::of(&octets).unwrap().write(&mut again);
+        assert_eq!(shown(&again), shown(&octets));
+        let [before, after] = [&octets, &again].map(|octets| Message::new(octets).unwrap());
+        assert_eq!((after.flags(), after.counts(), after.id()), (before.flags(), before.counts(), before.id()));
+        assert!(after.same_question(&before) && after.edns() == before.edns(), "{}", query.0);
+    }
+}
+
+#[test]
+fn an_alias_loops_or_is_the_next_of_a_chain() {
+    let first = answered("alias-loop", WWW);
+    assert_eq!(shown(&first), ["www.example CNAME loop.www.example."]);
+    assert_eq!(
+        shown(&answered("alias-loop", Query("Loop.www.example.", 1, true))),
+        ["Loop.www.example CNAME www.example."]
+    );
+    assert!(Message::new(&first).unwrap().edns().is_some());
+    let long = format!("{0}.{0}.{0}.{1}.example.", "x".repeat(63), "x".repeat(50));
+    assert_eq!(Message::new(&answered("alias-loop", Query(&long, 1, true))).unwrap().rcode(), 2);
+
+    let mut bed = Bed::new("[[fault]]\nanswer = 'alias-chain'\ncount = 2");
+    let mut chain = |name: &str| shown(&bed.ask(Query(name, 1, false)).1);
+    assert_eq!(chain("www.example."), ["www.example CNAME 1.www.example."]);
+    assert_eq!(chain("1.www.example."), ["1.www.example CNAME 2.www.example."]);
+    let end = chain("2.www.example.");
+    assert_eq!(end[0], "2.www.example A 192.0.2.80");
+    let answer = bed.ask(Query("2.www.example.", 1, false)).1;
+    assert_eq!(Message::new(&answer).unwrap().question().unwrap().name, wire("2.www.example."));
+}
+
+#[test]
+fn a_delegation_loops_or_names_servers_of_somebody_else() {
+    let loops = answered("delegation-loop", Query("a.www.example.", 1, true));
+    assert_eq!(shown(&loops), ["www.example NS ns.loop-www.example."]);
+    let message = Message::new(&loops).unwrap();
+    assert!(!message.has(flag::AA) && message.counts() == [1, 0, 1, 1]);
+    assert_eq!(
+        shown(&answered("delegation-loop", Query("ns.loop-www.example.", 1, true))),
+        ["loop-www.example NS ns.www.example."]
+    );
+    let apex = Query("example.", 2, true);
+    let (_, own) = Bed::new("[[fault]]\nshare = '0 %'\nanswer = 'none'").ask(apex);
+    assert_eq!(answered("delegation-loop", apex), own, "the zone itself is not delegated");
+
+    let mut bed = Bed::new("[[fault]]\nanswer = 'many-servers'\ntarget = 'victim.test.'");
+    let (once, again) = (bed.ask(WWW).1, bed.ask(WWW).1);
+    let names = shown(&once);
+    assert!(names.len() == 40 && once.len() <= 1232, "{} {}", names.len(), once.len());
+    assert!(
+        names.iter().all(|line| line.starts_with("www.example NS n") && line.ends_with(".victim.test.")),
+        "{names:?}"
+    );
+    let mut all = [names, shown(&again)].concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 80, "each referral has its own");
+}
+
+#[test]
+fn records_are_taken_added_and_changed() {
+    let referral = Query("a.sub.example.", 1, true);
+    assert_eq!(
+        shown(&answered("wrong-glue", referral)),
+        ["sub.example NS ns.sub.example.", "ns.sub.example A 192.0.2.253"]
+    );
+    let out = Bed::new("[[fault]]\nadd = ['www.bank.test. 3600 A 203.0.113.66', 'bank.test. 60 NS ns.evil.test.']")
+        .ask(referral)
+        .1;
+    assert_eq!(shown(&out)[2..], ["www.bank.test A 203.0.113.66", "bank.test NS ns.evil.test."].map(str::to_owned));
+    let message = Message::new(&out).unwrap();
+    assert!(message.counts() == [1, 0, 1, 4] && message.edns().is_some() && !message.is_cut());
+
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ NS ns2\nns A 192.0.2.1\nns2 A 192.0.2.2\nwww A 192.0.2.80\nsub NS ns.sub\nsub NS b.sub\n\
+        sub DS 1 13 2 0000000000000000000000000000000000000000000000000000000000000000\nns.sub A 192.0.2.2\n";
+    let of = |answer: &str, query| {
+        let mut bed = Bed::new(&format!("[[fault]]\nanswer = '{answer}'"));
+        bed.zone = Zone::from_records(&signed(zone)).unwrap().0;
+        shown(&bed.ask(query).1)
+    };
+    let types =
+        |records: &[String]| records.iter().map(|one| one.split(' ').nth(1).unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(types(&of("noerror", referral)), Vec::<String>::new());
+    assert_eq!(types(&of("without-glue", referral)), ["NS", "NS", "DS", "RRSIG"]);
+    assert_eq!(types(&of("without-ds", referral)), ["NS", "NS", "A"]);
+    assert_eq!(of("fewer-servers", Query("example.", 2, false))[..1], ["example NS ns.example.".to_owned()]);
+    assert!(!types(&of("fewer-servers", Query("example.", 2, false)))[1..].contains(&"NS".to_owned()));
+    let missing = Query("aaa.example.", 1, true);
+    let proof = |records: Vec<String>| records.into_iter().filter(|one| one.contains(" NSEC ")).collect::<Vec<_>>();
+    assert_eq!(types(&of("without-denial", missing)), ["SOA", "RRSIG"]);
+    let (right, wrong) = (proof(of("bogus", missing)), proof(of("wrong-denial", missing)));
+    assert!(!wrong.is_empty() && right != wrong, "{right:?} {wrong:?}");
+}
+
+#[test]
+fn a_fault_that_changes_nothing_is_not_counted() {
+    let mut bed = Bed::new("[[fault]]\nanswer = 'without-ds'");
+    assert!(!bed.applies(WWW));
+    let mut bed = Bed::new("[[fault]]\nanswer = 'bogus'");
+    assert!(!bed.applies(Query("ns.example.", 1, false)) && bed.applies(WWW));
+}
+
+#[test]
+fn options_are_left_out() {
+    let mut out = WWW.octets();
+    let length = out.len();
+    out[length - 1] = 8;
+    out.extend([0, 10, 0, 4, 1, 2, 3, 4]);
+    let asked = Asked {
+        zone: None,
+        name: &wire("www.example."),
+        qtype: 1,
+        local: SERVER,
+        peer: CLIENT,
+        transport: Transport::Udp,
+        edns: true,
+        length,
+        at_ns: 0,
+    };
+    let faults = Arc::new(Faults::parse("[[fault]]\nanswer = 'without-options'").unwrap());
+    let mut maker = Maker::new(faults, 0, 0);
+    maker.apply(asked, &WWW.octets(), &mut out, &mut |_, _| {});
+    assert_eq!((out, maker.take_applied()), (WWW.octets(), vec![1]));
+}
+
+#[test]
+fn slow_answers_are_of_connections_and_other_ports_of_udp() {
+    for (rule, transport, fate) in [
+        ("pace = '10ms'", Transport::Tcp, Fate::SentSlowly { every_ns: 10_000_000 }),
+        ("pace = '10ms'", Transport::Dot, Fate::SentSlowly { every_ns: 10_000_000 }),
+        ("pace = '10ms'", Transport::Udp, SENT),
+        ("pace = '10ms'", Transport::Doq, SENT),
+        ("answer = 'wrong-port'", Transport::Udp, Fate::SentElsewhere),
+        ("answer = 'wrong-port'", Transport::Tcp, SENT),
+    ] {
+        let mut bed = Bed::new(&format!("[[fault]]\n{rule}"));
+        bed.transport = transport;
+        assert_eq!(bed.ask(WWW).0, fate, "{rule} {transport}");
+        assert_eq!(bed.maker.take_applied(), [u64::from(fate != SENT)], "{rule} {transport}");
+    }
+}
+
 #[test]
 fn an_answer_to_another_query_differs_in_what_it_says_it_answers() {
     let (id, question) = (answered("wrong-id", WWW), answered("wrong-question", WWW));
@@ -231,6 +405,7 @@ fn each_condition_fits_what_it_says() {
         ("type = ['AAAA', 'DNSKEY']", Query("example.", 48, true), Some(WWW)),
         ("edns = true", WWW, Some(Query("www.example.", 1, false))),
         ("edns = false", Query("www.example.", 1, false), Some(WWW)),
+        ("level = 'tld'", WWW, None),
         ("above = 100", WWW, Some(Query("www.example.", 1, false))),
     ] {
         let mut bed = Bed::new(&format!("[[fault]]\n{rule}\nanswer = 'servfail'"));
@@ -281,13 +456,27 @@ fn the_first_rule_that_fits_applies_and_each_is_counted() {
 fn a_bad_rule_is_told_with_its_line() {
     for (text, said) in [
         ("", "line 1: no rule: begin one with [[fault]]"),
-        ("[[fault]]\nzone = 'com.'", "fault 1: no fault: add `answer` or `delay`"),
+        ("[[fault]]\nzone = 'com.'", "fault 1: no fault: add `answer`, `add`, `delay` or `pace`"),
         ("[[fault]]\nanswer = 'servfial'", "did you mean `servfail`?"),
         ("[[fault]]\nanswr = 'none'", "line 2: unknown key `answr`: did you mean `answer`?"),
         ("[[fault]]\nanswer = 'none'\ndelay = '1s'", "what is not answered cannot be late"),
         ("[[fault]]\nanswer = 'none'\nshare = '130 %'", "`130 %` is no share: 30 % or 0.3"),
         ("[[fault]]\nanswer = 'none'\ntype = 'NOPE'", "`NOPE` is no type"),
-        ("[[fault]]\nanswer = 'none'\ntransport = 'doq'", "`doq` is no transport of this server: udp, tcp, dot"),
+        (
+            "[[fault]]\nanswer = 'none'\ntransport = 'sctp'",
+            "unknown transport `sctp`: use udp, tcp, dot, doh2, doh3 or doq",
+        ),
+        ("[[fault]]\nanswer = 'none'\nlevel = 'first'", "`first` is none of root, tld, second, deeper"),
+        ("[[fault]]\nanswer = 'many-servers'", "`many-servers` needs `target`, a name"),
+        ("[[fault]]\nanswer = 'many-servers'\ntarget = 'a.'\ncount = 41", "line 4: `count`"),
+        ("[[fault]]\nanswer = 'servfail'\ncount = 2", "no answer of this rule has `count`"),
+        ("[[fault]]\nanswer = 'alias-chain'\ntarget = 'a.'", "no answer of this rule has `target`"),
+        ("[[fault]]\nadd = 'a. A'", "`a. A` is no record: "),
+        ("[[fault]]\nadd = ''", "`` is no record: expected one, as www.example. 60 A 192.0.2.1"),
+        ("[[fault]]\nanswer = 'none'\nadd = 'a. 1 A 192.0.2.1'", "what is not answered has no records"),
+        ("[[fault]]\nanswer = 'wrong-port'\ndelay = '1s'", "`wrong-port` is a fault alone"),
+        ("[[fault]]\npace = '0s'", "expected a time above 0, as 10ms"),
+        ("[[fault]]\npace = '1ms'\ndelay = '1s'", "`delay` and `pace` are two rules"),
         ("[[fault]]\nanswer = 'none'\nunder = 'a..b'", "`a..b` is no name"),
         ("[[fault]]\nanswer = 'none'\nclient = 'here'", "line 3: `client`"),
         ("[[fault]]\ndelay = 'soon'", "line 2: `delay`"),
