@@ -296,3 +296,25 @@ fn what_cannot_be_is_bad_input_told_on_one_line() {
         assert_eq!(output.status.code(), Some(2), "{options:?}");
     }
 }
+
+/// KeyTrap: validators of files find the right signature; delv gives up at a wrong one, as patched validators do.
+#[test]
+fn keys_collide_and_signatures_are_wrong_where_that_is_asked_for() {
+    let scratch = scratch();
+    let options = ["--zone", "other", "--algorithm", "ed25519", "--collisions", "5"];
+    sign(scratch.path(), "zones", "trap", &options);
+    let (trap, file) = (scratch.path().join("trap"), scratch.path().join("trap/other.zone"));
+    verify(file.clone(), "other");
+    assert_eq!(lines(file.clone(), " DNSKEY 25").len(), 7);
+    let signatures = lines(file, "www.other. 60 RRSIG A ").len();
+    assert_eq!(signatures, 6, "five wrong ones and the right one");
+    let serving = Serving::start(&trap);
+    let mut delv = Command::new("delv");
+    delv.args(["@127.0.0.1", "-p", &serving.1.port().to_string(), "+root=other", "-a"])
+        .arg(trap.join("trust-anchors.conf"));
+    let output = delv.args(["www.other", "A"]).output().unwrap();
+    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(told.contains("no valid signature found"), "{told}");
+    let refused = try_sign(scratch.path(), "zones", "none", &["--collisions", "5"]).unwrap_err();
+    assert!(refused.contains("5 keys of ecdsap256sha256 with one tag cannot be made: use ed25519"), "{refused}");
+}

@@ -169,7 +169,7 @@ fn sign_set(from: &Path, signing: &Signing, seed: u64, to: &Path) -> Result<(), 
             true => Denial::Nsec3 { iterations: 0, salt: Vec::new(), opt_out: false },
             false => Denial::Nsec,
         };
-        let policy = Policy { keys, active_zsks: 1, denial, validity, delegations, threads: threads() };
+        let policy = Policy { keys, active_zsks: 1, denial, collisions: 0, validity, delegations, threads: threads() };
         let signed =
             sign::zone(&source.records, &policy).map_err(|error| format!("{}: {error}", source.file.display()))?;
         save(source, &signed.records, to).map_err(|error| told(&error))?;

@@ -3,6 +3,7 @@
 mod algorithm;
 mod canonical;
 pub mod check;
+mod collisions;
 mod denial;
 mod error;
 mod key;
@@ -42,6 +43,8 @@ pub struct Policy<'a> {
     pub active_zsks: usize,
     /// How it is proved that something is not there.
     pub denial: Denial,
+    /// So many other keys with the tag of the first ZSK, and so many wrong signatures of it on each set: none, but to see what validators make of it.
+    pub collisions: u8,
     /// When the signatures are valid.
     pub validity: Validity,
     /// DS data of delegated zones by their names (wire format, lower case), in place of what the zone has. An empty list
@@ -165,10 +168,15 @@ fn is_made(record: &Record<'_>, apex: &[u8]) -> bool {
     }
 }
 
-fn add_keys(plain: &mut Records, apex: &[u8], ttls: &Ttls, policy: &Policy<'_>) -> Result<(), Problem> {
+fn add_keys(plain: &mut Records, apex: &[u8], ttls: &Ttls, policy: &Policy<'_>) -> Result<(), SignError> {
     policy.keys.iter().try_for_each(|key| plain.push(apex, rtype::DNSKEY, ttls.keys, key.data()))?;
+    let first = policy.keys.iter().find(|key| key.role() == Role::Zsk).filter(|_| policy.collisions > 0);
+    if let Some(first) = first {
+        let others = collisions::keys(first, policy.collisions.into())?;
+        others.iter().try_for_each(|data| plain.push(apex, rtype::DNSKEY, ttls.keys, data))?;
+    }
     match policy.denial.parameters() {
-        Some(data) => plain.push(apex, rtype::NSEC3PARAM, 0, &data),
+        Some(data) => Ok(plain.push(apex, rtype::NSEC3PARAM, 0, &data)?),
         None => Ok(()),
     }
 }

@@ -155,7 +155,8 @@ fn signed(zsks: &[Algorithm], active_zsks: usize, delegations: &BTreeMap<Vec<u8>
     let mut keys = vec![key(Role::Ksk, Algorithm::EcdsaP256Sha256)];
     keys.extend(zsks.iter().map(|&algorithm| key(Role::Zsk, algorithm)));
     let validity = Validity { inception: NOW - 1, expiration: NOW + 1 };
-    let policy = Policy { keys: &keys, active_zsks, denial: Denial::Nsec, validity, delegations, threads: 1 };
+    let policy =
+        Policy { keys: &keys, active_zsks, denial: Denial::Nsec, collisions: 0, validity, delegations, threads: 1 };
     sign::zone(&zone("plain.zone"), &policy).unwrap().records
 }
 
@@ -198,8 +199,15 @@ fn a_ds_record_of_an_algorithm_that_signs_no_keys_is_warned_of() {
         let validity = Validity { inception: NOW - 1, expiration: NOW + 1 };
         let zsk = Key::generate(Role::Zsk, Algorithm::EcdsaP256Sha256, 0, &[8; 32]).unwrap();
         let keys = [key.clone(), zsk];
-        let policy =
-            Policy { keys: &keys, active_zsks: 1, denial: Denial::Nsec, validity, delegations: &none, threads: 1 };
+        let policy = Policy {
+            keys: &keys,
+            active_zsks: 1,
+            denial: Denial::Nsec,
+            collisions: 0,
+            validity,
+            delegations: &none,
+            threads: 1,
+        };
         let below = sign::zone(&below, &policy).unwrap().records;
         let checked = [&parent, &below].map(|records| check(records, NOW, 1).unwrap());
         let zones = [

@@ -41,7 +41,8 @@ fn nsec3(iterations: u16, salt: &[u8], opt_out: bool) -> Denial {
 
 fn signed(records: &Records, keys: &[Key], active_zsks: usize, denial: Denial) -> Signed {
     let delegations = BTreeMap::new();
-    let policy = Policy { keys, active_zsks, denial, validity: VALIDITY, delegations: &delegations, threads: 2 };
+    let policy =
+        Policy { keys, active_zsks, denial, collisions: 0, validity: VALIDITY, delegations: &delegations, threads: 2 };
     sign::zone(records, &policy).unwrap()
 }
 
@@ -190,7 +191,7 @@ proptest::proptest! {
         if let Ok(key) = sign::read_private(&lines.collect::<String>(), Role::Zsk) {
             let made = [key, keys(Algorithm::Ed25519, 1)[0].clone()];
             let delegations = BTreeMap::new();
-            let policy = Policy { keys: &made, active_zsks: 1, denial: Denial::Nsec, validity: VALIDITY, delegations: &delegations, threads: 1 };
+            let policy = Policy { keys: &made, active_zsks: 1, denial: Denial::Nsec, collisions: 0, validity: VALIDITY, delegations: &delegations, threads: 1 };
             let _ = sign::zone(&zone("rfc4592.zone"), &policy);
         }
     }
@@ -211,8 +212,15 @@ fn delegations_get_the_ds_records_they_are_given() {
         (name("www"), vec![ds.clone()]),
     ]);
     let made = |denial| {
-        let policy =
-            Policy { keys: &keys, active_zsks: 1, denial, validity: VALIDITY, delegations: &delegations, threads: 1 };
+        let policy = Policy {
+            keys: &keys,
+            active_zsks: 1,
+            denial,
+            collisions: 0,
+            validity: VALIDITY,
+            delegations: &delegations,
+            threads: 1,
+        };
         sign::zone(&records, &policy).unwrap().records
     };
     for denial in denials() {
@@ -330,8 +338,15 @@ fn a_ds_record_that_belongs_to_no_delegation_is_refused_as_by_dnssec_signzone() 
         let theirs = std::panic::catch_unwind(|| signed_by_bind(&text)).is_err();
         assert!(theirs, "dnssec-signzone refuses it");
         let denial = Denial::Nsec;
-        let policy =
-            Policy { keys: &keys, active_zsks: 1, denial, validity: VALIDITY, delegations: &delegations, threads: 1 };
+        let policy = Policy {
+            keys: &keys,
+            active_zsks: 1,
+            denial,
+            collisions: 0,
+            validity: VALIDITY,
+            delegations: &delegations,
+            threads: 1,
+        };
         let error = sign::zone(&of_text(&text), &policy).unwrap_err().to_string();
         assert!(error.starts_with(&format!("`{shown}` has a DS record but is not a delegation: ")), "{error}");
     }
@@ -354,8 +369,15 @@ fn zones_made_at_random_are_verified_by_bind_and_ldns() {
             let secure = made.of_role("example.", random::Role::Secure);
             let delegations: BTreeMap<_, _> = secure.iter().map(name).map(ds).collect();
             let validity = VALIDITY;
-            let policy =
-                Policy { keys: &keys, active_zsks: 1, denial, validity, delegations: &delegations, threads: 2 };
+            let policy = Policy {
+                keys: &keys,
+                active_zsks: 1,
+                denial,
+                collisions: 0,
+                validity,
+                delegations: &delegations,
+                threads: 2,
+            };
             let signed = sign::zone(&of_text(&text), &policy).unwrap().records;
             verify("example", &signed)
                 .unwrap_or_else(|said| panic!("round {round} {:?}\n{text}\n{said}", policy.denial));
@@ -384,6 +406,7 @@ fn what_cannot_be_signed_is_told() {
             keys,
             active_zsks: 1,
             denial: Denial::Nsec,
+            collisions: 0,
             validity: VALIDITY,
             delegations: &delegations,
             threads: 1,

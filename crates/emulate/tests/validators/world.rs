@@ -144,7 +144,8 @@ impl World {
         let ds = |child: &String| (wire(child), vec![sign::ds(&wire(child), self.keys[0].data(), 2).unwrap()]);
         let delegations: BTreeMap<_, _> = secure.iter().map(ds).collect();
         let (validity, keys) = (VALIDITY, self.keys.as_slice());
-        let policy = Policy { keys, active_zsks: 1, denial, validity, delegations: &delegations, threads: 2 };
+        let policy =
+            Policy { keys, active_zsks: 1, denial, collisions: 0, validity, delegations: &delegations, threads: 2 };
         sign::zone(records, &policy).unwrap().records
     }
 

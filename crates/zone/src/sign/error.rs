@@ -47,6 +47,17 @@ pub enum KeyError {
     /// A private key of an unsupported algorithm.
     #[error("unsupported signing algorithm {0}: use rsasha256, rsasha512, ecdsap256sha256, ecdsap384sha384 or ed25519")]
     Algorithm(String),
+    /// So many other keys with the tag of one cannot be made.
+    #[error(
+        "{count} key{} of {algorithm} with one tag cannot be made: use ed25519, rsasha256 or rsasha512",
+        if *count == 1 { "" } else { "s" }
+    )]
+    Collisions {
+        /// The algorithm's mnemonic.
+        algorithm: &'static str,
+        /// How many were wanted.
+        count: usize,
+    },
     /// The public key does not match.
     #[error("the private key does not match the public key")]
     Mismatch,

@@ -2,6 +2,7 @@
 
 use super::Policy;
 use super::canonical;
+use super::collisions;
 use super::error::{KeyError, SignError};
 use super::key::{Key, Role};
 use super::parallel;
@@ -53,13 +54,18 @@ fn sign_set(
     policy: &Policy<'_>,
 ) -> Result<Vec<Vec<u8>>, KeyError> {
     let records = canonical::set(tree, set, tree.owner(set), tree.ttl(set));
-    let signed = signers.for_type(tree.rtype(set)).iter().map(|key| {
+    let mut all = Vec::new();
+    for (number, key) in signers.for_type(tree.rtype(set)).iter().enumerate() {
         let mut data = head(tree, set, key, policy.validity);
+        let before = data.len();
         let signature = key.sign(&[data.as_slice(), records.as_slice()].concat())?;
         data.extend(signature);
-        Ok(data)
-    });
-    signed.collect()
+        if number == 0 && key.role() == Role::Zsk {
+            all.extend(collisions::signatures(&data, before, policy.collisions.into()));
+        }
+        all.push(data);
+    }
+    Ok(all)
 }
 
 /// The data of an RRSIG record up to the signature.

@@ -78,6 +78,9 @@ pub struct Args {
     /// Sign with all zone-signing keys
     #[arg(long)]
     double_signature: bool,
+    /// Add N other keys with the tag of the zone-signing key, and N wrong signatures to each record set, as KeyTrap does; not with ECDSA
+    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true, hide_short_help = true, value_parser = clap::value_parser!(u8).range(..=100))]
+    collisions: u8,
     /// NSEC3 in place of NSEC
     #[arg(long)]
     nsec3: bool,
@@ -242,6 +245,7 @@ fn sign_all(
         let policy = Policy {
             keys: &keys[at],
             active_zsks: if args.double_signature { args.zsks.into() } else { 1 },
+            collisions: args.collisions,
             denial: args.denial(),
             validity,
             delegations: &links.delegations[at],

@@ -44,8 +44,15 @@ fn signed(text: &str) -> ldplayer_zone::Records {
     let keys = spec.keys(&wire("example."), &[0; 32], Vec::new()).unwrap();
     let validity = Validity { inception: 0, expiration: i32::MAX as u32 };
     let delegations = std::collections::BTreeMap::new();
-    let policy =
-        Policy { keys: &keys, active_zsks: 1, denial: Denial::Nsec, validity, delegations: &delegations, threads: 1 };
+    let policy = Policy {
+        keys: &keys,
+        active_zsks: 1,
+        denial: Denial::Nsec,
+        collisions: 0,
+        validity,
+        delegations: &delegations,
+        threads: 1,
+    };
     sign::zone(&records_of(text), &policy).unwrap().records
 }
 
