@@ -216,6 +216,31 @@ fn a_resolver_asks_a_few_of_very_many_servers_of_a_referral() {
     assert!((1..=80).contains(&made[0].1) && made[1].1 > 0, "{made:?}");
 }
 
+/// SIGHUP read the zones anew and not the rules.
+#[test]
+fn rules_are_read_anew_and_wrong_ones_leave_the_old_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    fs::write(&file, "[[fault]]\nname = 'before'\nanswer = 'servfail'\n").unwrap();
+    let server = Server::start(file.to_str().unwrap());
+    assert!(server.dig(&["www.example", "A"]).contains("SERVFAIL"));
+    let reloaded = |said: &str| {
+        server.served.reload();
+        let begun = Instant::now();
+        while !server.served.said().contains(said) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{}", server.served.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    fs::write(&file, "[[fault]]\nanswer = 'wrong'\n").unwrap();
+    reloaded("the old zones stay in service");
+    assert!(server.dig(&["www.example", "A"]).contains("SERVFAIL"));
+    fs::write(&file, "[[fault]]\nname = 'after'\nanswer = 'refused'\n").unwrap();
+    reloaded("reloaded, 2 zones");
+    assert!(server.dig(&["www.example", "A"]).contains("REFUSED"));
+    assert_eq!(server.end(), [("before".to_owned(), 2), ("after".to_owned(), 1)]);
+}
+
 /// What BIND's validator says of signed zones, with the trust anchor of the set.
 #[test]
 fn a_validator_says_what_is_wrong_with_signatures() {

@@ -169,7 +169,6 @@ pub struct Server {
     shared: Arc<Shared>,
     everywhere: bool,
     udp_size: u16,
-    faults: Option<Arc<Faults>>,
     transfers: bool,
     /// Which versions answers have, unless those of the zone files.
     chooser: Option<Chooser>,
@@ -192,7 +191,7 @@ impl Server {
         let marks = options.marks.then(|| Arc::new(Marks::new(&set)));
         let workers = options.workers.max(1);
         let (sockets, listening) = listening::open(options, workers)?;
-        let current = Current { set: Arc::new(set), marks };
+        let current = Current { set: Arc::new(set), marks, faults: options.faults.clone() };
         let shared = Arc::new(Shared::new(current));
         let begun_ns = clock::monotonic_ns();
         let Options { answers, seed, .. } = *options;
@@ -201,7 +200,6 @@ impl Server {
             shared,
             everywhere: options.everywhere,
             udp_size: options.udp_size,
-            faults: options.faults.clone(),
             transfers: options.transfers,
             chooser: Some(chooser).filter(|_| answers != Answers::Fixed),
             begun_ns,
@@ -242,8 +240,9 @@ impl Server {
     /// What answers in the next thread.
     fn responder(&self) -> Responder {
         let maker = |faults| Maker::new(faults, self.threads.len(), self.begun_ns);
-        Responder::new(self.shared.current(), self.everywhere, self.udp_size)
-            .with_faults(self.faults.clone().map(maker))
+        let current = self.shared.current();
+        Responder::new(current.clone(), self.everywhere, self.udp_size)
+            .with_faults(current.faults.clone().map(maker))
             .with_answers(self.chooser.clone())
             .with_transfers(self.transfers)
     }
@@ -281,12 +280,13 @@ impl Server {
         self.shared.current().set
     }
 
-    /// Replaces the zones. Waiting queries are answered by the old or the new set. Returns when all workers have the
-    /// new one.
-    pub fn replace(&self, set: ZoneSet) {
-        let set = Arc::new(set);
-        let marks = self.shared.current().marks.map(|_| Arc::new(Marks::new(&set)));
-        let old = self.shared.replace(Current { set: Arc::clone(&set), marks: marks.clone() });
+    /// Replaces the zones, and the faults if others are given; a server that began without any makes none. Waiting queries are answered by the old
+    /// or the new set. Returns when all workers have the new one.
+    pub fn replace(&self, set: ZoneSet, faults: Option<Arc<Faults>>) {
+        let (set, current) = (Arc::new(set), self.shared.current());
+        let marks = current.marks.map(|_| Arc::new(Marks::new(&set)));
+        let faults = faults.or(current.faults);
+        let old = self.shared.replace(Current { set: Arc::clone(&set), marks: marks.clone(), faults });
         self.call();
         // No worker uses the old marks any more.
         if let (Some(marks), Some(before)) = (marks, old.marks) {
@@ -314,7 +314,7 @@ impl Server {
     /// The coverage report so far.
     fn report(&self) -> Coverage {
         let current = self.shared.current();
-        Coverage::of(&current.set, current.marks.as_deref(), self.faults.as_deref(), &self.shared.sums())
+        Coverage::of(&current.set, current.marks.as_deref(), &self.shared.sums())
     }
 
     fn call(&self) {

@@ -134,7 +134,7 @@ fn what_is_never_asked_for_is_listed_across_a_reload() {
     ask(asked, "www.sub.example", A);
     // Another order of records, so that they have other places.
     let changed = ZONES.map(|(apex, text)| (apex, format!("{text}\naaa TXT new")));
-    server.replace(set(&changed.each_ref().map(|(apex, text)| (*apex, text.as_str()))));
+    server.replace(set(&changed.each_ref().map(|(apex, text)| (*apex, text.as_str()))), None);
     let after = names(&server.coverage());
     assert!(!after.contains(&"www.sub.example. A".to_owned()), "{after:?}");
     assert!(
@@ -175,7 +175,7 @@ fn no_query_is_lost_while_zones_are_read_anew() {
     let total: u64 = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..3).map(|_| scope.spawn(lockstep)).collect();
         for _ in 0..RELOADS {
-            server.replace(set(&ZONES));
+            server.replace(set(&ZONES), None);
         }
         done.store(true, Ordering::Relaxed);
         clients.into_iter().map(|client| client.join().unwrap()).sum()

@@ -311,7 +311,7 @@ fn a_reload_makes_new_name_servers_reachable_and_lets_go_of_old_ones() {
         std::fs::remove_file(folder.path().join("first.zone")).unwrap();
         let set = zones(folder.path(), &[("second", new)]);
         let plan = owning(&set);
-        server.replace(set);
+        server.replace(set, None);
         testbed.replace_owners(&plan).unwrap();
         assert_eq!(resolve(&testbed, "www.second."), (0, 1));
         drop(running);

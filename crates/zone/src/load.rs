@@ -76,6 +76,23 @@ pub fn text_of(
     read(text, path, origin, false, &mut |path, _, _| Ok(Included { text: open(path)?, is_outside: false }))
 }
 
+/// Reads the data of one record as it stands in zone files, names uncompressed; relative ones are completed by `origin`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn data(rtype: u16, text: &[u8], origin: Option<&[u8]>) -> Result<Vec<u8>, Problem> {
+    let (mut scanner, mut data) = (Scanner::new(text), Vec::new());
+    scanner.next_entry().ok_or(Problem::Ends("the data of a record"))?;
+    rdata::parse(rtype, &mut scanner, origin, &mut data)?;
+    if scanner.next_entry().is_some() {
+        return Err(Problem::Trailing(scanner.need("the end")?.show()));
+    }
+    match rdata::judge(rtype, &data) {
+        Err(fault) if fault.is_refused => Err(Problem::Content(rtype::name_of(rtype), fault.wrong)),
+        _ => Ok(data),
+    }
+}
+
 /// Opens an included file: its path, how errors name it, and how many octets it may have.
 type Open<'a> = dyn FnMut(&Path, &str, u64) -> Result<Included, Refusal> + 'a;
 

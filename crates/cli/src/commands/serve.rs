@@ -44,7 +44,7 @@ all these addresses: `ldplayer testbed up --zones DIR` makes one and serves ther
 Without --listen, programs of this host alone can ask: the server listens on loopback. In the
 network of a testbed, which nothing leaves, it listens on all addresses.
 
-SIGHUP reloads the zones. Ctrl-C or SIGTERM ends the server with a summary and exit status 0; a
+SIGHUP reloads the zones and faults. Ctrl-C or SIGTERM ends the server with a summary and exit status 0; a
 second one ends it at once.
 
 Example: an ordinary authoritative server on a port of its own
@@ -134,8 +134,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             "ldplayer: no zone has a name server at these addresses: every answer is REFUSED (see --all-zones-everywhere, --listen)"
         );
     }
-    watch(Some(&server), (&args.directory, args.reading.reading()), &mut following, &signals, |set| {
-        server.replace(set);
+    let sources =
+        Sources { directory: &args.directory, reading: args.reading.reading(), faults: args.faults.as_deref() };
+    watch(Some(&server), sources, &mut following, &signals, |set, faults| {
+        server.replace(set, faults);
         args.notifying.tell(&server.set());
         Ok(())
     })?;
@@ -197,18 +199,26 @@ pub fn read_faults(file: Option<&Path>, set: &ZoneSet) -> Result<Option<Arc<Faul
     Ok(Some(Arc::new(faults)))
 }
 
-/// Sees to signals until one says to stop. Zones that are read anew go to `replace`; what cannot be read leaves those that are
+/// What a server reads anew when it is told to.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    pub directory: &'a Path,
+    pub reading: Reading,
+    pub faults: Option<&'a Path>,
+}
+
+/// Sees to signals until one says to stop. Zones and faults that are read anew go to `replace`; what cannot be read leaves those that are
 /// served in place. Without a server, the signals alone are seen to.
 pub fn watch(
     server: Option<&Server>,
-    (directory, reading): (&Path, Reading),
+    sources: Sources<'_>,
     following: &mut Following,
     signals: &Signals,
-    replace: impl Fn(ZoneSet) -> Result<(), Failure>,
+    replace: impl Fn(ZoneSet, Option<Arc<Faults>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     while !signals.is_stopped() {
         if signals.take_reload() {
-            reload(directory, reading, &replace)?;
+            reload(sources, &replace)?;
         }
         following.look();
         if let Some(failure) = server.and_then(Server::failure) {
@@ -219,11 +229,14 @@ pub fn watch(
     Ok(())
 }
 
-fn reload(directory: &Path, reading: Reading, replace: impl Fn(ZoneSet) -> Result<(), Failure>) -> Result<(), Failure> {
-    match load(directory, reading) {
-        Ok(set) => {
+fn reload(
+    Sources { directory, reading, faults }: Sources<'_>,
+    replace: impl Fn(ZoneSet, Option<Arc<Faults>>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    match load(directory, reading).and_then(|set| Ok((read_faults(faults, &set)?, set))) {
+        Ok((faults, set)) => {
             let zones = set.zones().len();
-            replace(set)?;
+            replace(set, faults)?;
             tell!("ldplayer: {}: reloaded, {}", directory.display(), counted(zones as u64, "zone", "zones"));
         }
         Err(failure) => {

@@ -11,7 +11,6 @@ use ldplayer_zone::{Zone, rtype};
 use serde::Serialize;
 
 use super::counters::{LEVELS, level_of};
-use super::faults::Faults;
 use super::marks::Marks;
 use super::set::ZoneSet;
 use super::sums::Sums;
@@ -112,7 +111,7 @@ pub struct Unasked {
 
 impl Coverage {
     /// The report from these counters.
-    pub fn of(set: &ZoneSet, marks: Option<&Marks>, faults: Option<&Faults>, sums: &Sums) -> Self {
+    pub fn of(set: &ZoneSet, marks: Option<&Marks>, sums: &Sums) -> Self {
         let totals = &sums.totals;
         let mut unknown: Vec<UnknownQuestion> = sums.unknown.values().map(UnknownQuestion::of).collect();
         unknown.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.name, &a.qtype).cmp(&(&b.name, &b.qtype))));
@@ -135,7 +134,7 @@ impl Coverage {
             unknown,
             unknown_unlisted: sums.unlisted,
             unasked: marks.map(|marks| unasked(set, marks)),
-            faults: faults.map_or_else(Vec::new, |faults| made(faults, &sums.faults)),
+            faults: made(&sums.faults),
             warnings: set.warnings(),
         }
     }
@@ -203,11 +202,9 @@ impl UnknownQuestion {
     }
 }
 
-/// The faults of a file with their counts.
-fn made(faults: &Faults, counts: &[u64]) -> Vec<MadeFault> {
-    let count = |at: usize| counts.get(at).copied().unwrap_or(0);
-    let made = |(at, name): (usize, &str)| MadeFault { fault: name.to_owned(), queries: count(at) };
-    faults.names().enumerate().map(made).collect()
+/// The faults, also those of rules before a reload.
+fn made(faults: &[(String, u64)]) -> Vec<MadeFault> {
+    faults.iter().map(|(fault, queries)| MadeFault { fault: fault.clone(), queries: *queries }).collect()
 }
 
 fn unasked(set: &ZoneSet, marks: &Marks) -> Vec<Unasked> {

@@ -10,6 +10,7 @@ mod invented;
 mod records;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use change::Case;
 use ldplayer_core::Cidr;
@@ -219,7 +220,7 @@ fn is_under(mut name: &[u8], top: &[u8]) -> bool {
 /// The faults of one worker of a server: its draws and counts.
 #[derive(Debug)]
 pub struct Maker {
-    faults: std::sync::Arc<Faults>,
+    faults: Arc<Faults>,
     /// When the server began, in nanoseconds of CLOCK_MONOTONIC.
     begun_ns: i64,
     /// Another sequence of draws for each worker and rule.
@@ -260,7 +261,7 @@ pub type Answering<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>);
 
 impl Maker {
     /// For one worker of a server that begins now.
-    pub fn new(faults: std::sync::Arc<Faults>, worker: usize, begun_ns: i64) -> Self {
+    pub fn new(faults: Arc<Faults>, worker: usize, begun_ns: i64) -> Self {
         let rules = faults.rules.len();
         let key = subkey(faults.seed, worker as u64);
         let zeros = || vec![0; rules];
@@ -318,10 +319,18 @@ impl Maker {
         now_ns - self.begun_ns
     }
 
-    /// How often each rule applied since the last call.
-    pub fn take_applied(&mut self) -> Vec<u64> {
-        let none = vec![0; self.applied.len()];
-        std::mem::replace(&mut self.applied, none)
+    /// How often each rule made its fault since the last call, by the names of the rules.
+    pub fn take_applied(&mut self) -> Vec<(String, u64)> {
+        let names = self.faults.names().map(str::to_owned);
+        names.zip(self.applied.iter_mut().map(std::mem::take)).collect()
+    }
+
+    /// Makes other faults from now on, at times since the server began. Take the counts before.
+    pub fn renew(&mut self, faults: &Arc<Faults>) {
+        if !Arc::ptr_eq(&self.faults, faults) {
+            let Self { begun_ns, key, .. } = *self;
+            *self = Self { key, ..Self::new(Arc::clone(faults), 0, begun_ns) };
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::faults::Faults;
 use super::marks::Marks;
 use super::set::ZoneSet;
 use super::sums::{Counted, Sums};
@@ -24,6 +25,8 @@ pub struct Current {
     pub set: Arc<ZoneSet>,
     /// Marks of their record sets, if tracked.
     pub marks: Option<Arc<Marks>>,
+    /// Faults to make on purpose.
+    pub faults: Option<Arc<Faults>>,
 }
 
 #[derive(Debug, Default)]

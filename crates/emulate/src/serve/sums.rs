@@ -24,8 +24,8 @@ pub struct Counted {
     pub unknown: Vec<Unknown>,
     /// Number of unlisted questions.
     pub unlisted: u64,
-    /// How often each fault was made.
-    pub faults: Vec<u64>,
+    /// How often each fault was made, by name.
+    pub faults: Vec<(String, u64)>,
 }
 
 /// Sums over all workers.
@@ -43,8 +43,8 @@ pub struct Sums {
     pub unknown: HashMap<(Box<[u8]>, u16), Unknown>,
     /// Number of unlisted questions.
     pub unlisted: u64,
-    /// How often each fault was made.
-    pub faults: Vec<u64>,
+    /// How often each fault was made, by name.
+    pub faults: Vec<(String, u64)>,
     /// The error that ended a worker early.
     pub failure: Option<String>,
 }
@@ -57,8 +57,12 @@ impl Sums {
         self.quic += counted.quic;
         self.unsent += counted.unsent;
         self.unlisted += counted.unlisted;
-        self.faults.resize(counted.faults.len().max(self.faults.len()), 0);
-        self.faults.iter_mut().zip(&counted.faults).for_each(|(sum, count)| *sum += count);
+        for (fault, count) in counted.faults {
+            match self.faults.iter_mut().find(|(name, _)| *name == fault) {
+                Some((_, sum)) => *sum += count,
+                None => self.faults.push((fault, count)),
+            }
+        }
         counted.unknown.into_iter().for_each(|unknown| self.list(unknown));
     }
 

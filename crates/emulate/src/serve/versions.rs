@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use ldplayer_core::Cidr;
 use ldplayer_core::name::{self, Presentation};
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_zone::{LoadError, Records, Version, VersionedSet, Zone, load, rtype};
+use ldplayer_zone::{Version, VersionedSet, Zone, load, rtype};
 use serde::{Deserialize, Serialize};
 
 use super::set::SetError;
@@ -219,8 +219,8 @@ impl VersionEntry {
         }
         Ok(Version {
             ttl: self.ttl,
-            records: data(owner, rtype, self.ttl, &self.records)?,
-            signatures: data(owner, rtype::RRSIG, self.ttl, &self.signatures)?,
+            records: data(owner, rtype, &self.records)?,
+            signatures: data(owner, rtype::RRSIG, &self.signatures)?,
             count: self.count,
             from_ns: self.from.iter().map(|seconds| (seconds * NS_PER_S as f64).round() as i64).collect(),
             clients,
@@ -228,21 +228,10 @@ impl VersionEntry {
     }
 }
 
-/// The data of records in wire format, read as lines of a zone file are.
-fn data(owner: &[u8], rtype: u16, ttl: u32, lines: &[String]) -> Result<Vec<Vec<u8>>, String> {
-    let (name, rtype_name) = (Presentation(owner), rtype::name_of(rtype));
-    let text: String = lines.iter().map(|line| format!("{name} {ttl} IN {rtype_name} {line}\n")).collect();
-    let read =
-        load::text_of(text.as_bytes(), Path::new(FILE), Some(owner), &mut |_| Err(io::ErrorKind::NotFound.into()));
-    let records: Records = read.map_err(|error| match error {
-        LoadError::Entry { problem, .. } => problem.to_string(),
-        other => other.to_string(),
-    })?;
-    let is_ours = records.iter().all(|record| record.rtype == rtype && record.owner == owner);
-    if records.len() != lines.len() || !is_ours {
-        return Err(format!("expected the data of one {rtype_name} record in each text"));
-    }
-    Ok(records.iter().map(|record| record.data.to_vec()).collect())
+/// The data of records in wire format.
+fn data(owner: &[u8], rtype: u16, texts: &[String]) -> Result<Vec<Vec<u8>>, String> {
+    let read = |text: &String| load::data(rtype, text.as_bytes(), Some(owner)).map_err(|problem| problem.to_string());
+    texts.iter().map(read).collect()
 }
 
 #[cfg(test)]

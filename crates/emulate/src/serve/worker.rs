@@ -228,7 +228,8 @@ mod tests {
         let address = "127.0.0.1:0".parse().unwrap();
         let tcp = vec![ldplayer_net::tcp::listen(address, 16).unwrap()];
         let sockets = Sockets { udp: vec![UdpSocket::serve(address, 1 << 16).unwrap()], tcp, tls: None };
-        let current = Current { set: Arc::new(ZoneSet::new(Vec::new(), Vec::new()).unwrap()), marks: None };
+        let current =
+            Current { set: Arc::new(ZoneSet::new(Vec::new(), Vec::new()).unwrap()), marks: None, faults: None };
         let responder = Responder::new(current.clone(), false, ldplayer_zone::UDP_SIZE);
         Worker::new(sockets, &Arc::new(Room::new(10)), i64::MAX, responder, Arc::new(Shared::new(current))).unwrap().0
     }

@@ -10,6 +10,7 @@ use std::thread;
 
 use anyhow::{Context, anyhow};
 use ldplayer_emulate::serve::answers::{Answers, Clock};
+use ldplayer_emulate::serve::faults::Faults;
 use ldplayer_emulate::serve::set::ZoneSet;
 use ldplayer_emulate::serve::{Options as ServeOptions, Server, UDP_SIZE};
 use ldplayer_emulate::testbed::{Claim, State, Testbed, folder};
@@ -20,7 +21,7 @@ use super::{Name, failure, print};
 use crate::commands::answering::{Answering, Following};
 use crate::commands::encrypting::Encrypting;
 use crate::commands::including::Serving;
-use crate::commands::serve;
+use crate::commands::serve::{self, Sources};
 use crate::failure::Failure;
 
 /// What the holder says when the testbed is made.
@@ -160,9 +161,11 @@ impl Held<'_> {
         let stop = signals.stop();
         thread::scope(|scope| {
             if let (Some(directory), Some(following)) = (&self.args.zones, following) {
-                let zones = (&**directory, self.args.reading.reading());
+                let reading = self.args.reading.reading();
+                let sources = Sources { directory, reading, faults: self.args.faults.as_deref() };
                 scope.spawn(move || {
-                    let watched = serve::watch(self.server, zones, following, signals, |set| self.replace(set));
+                    let watched =
+                        serve::watch(self.server, sources, following, signals, |set, faults| self.replace(set, faults));
                     if let Err(failure) = watched {
                         failure.report();
                         stop.store(true, Ordering::Relaxed);
@@ -176,10 +179,10 @@ impl Held<'_> {
     }
 
     /// Serves other zones, on the addresses of their name servers.
-    fn replace(&self, set: ZoneSet) -> Result<(), Failure> {
+    fn replace(&self, set: ZoneSet, faults: Option<Arc<Faults>>) -> Result<(), Failure> {
         let plan = self.args.options.plan(Some(&set.addresses()));
         if let Some(server) = self.server {
-            server.replace(set);
+            server.replace(set, faults);
         }
         // Behind the server, so that a new address answers from the first query on.
         self.testbed.replace_owners(&plan).map_err(Failure::environment)

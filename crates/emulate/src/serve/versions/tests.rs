@@ -53,7 +53,7 @@ fn what_is_wrong_with_the_file_is_told_in_a_line() {
         ),
         (
             of_www(r#"{"ttl": 1, "records": ["192.0.2.1\nx A 192.0.2.2"]}"#),
-            "version 1: expected the data of one A record in each text",
+            "version 1: unexpected field `x` after the end of the record data",
         ),
         (of_www(r#"{"ttl": 1, "records": []}"#), "www.example. A: a version needs at least one record"),
         (of_www(r#"{"ttl": 1, "records": ["192.0.2.1"], "subnets": ["x"]}"#), "`x` is not an address block"),
