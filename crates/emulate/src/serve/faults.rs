@@ -305,6 +305,7 @@ impl Maker {
         if !rule.add.is_empty() {
             edits::add(out, &rule.add);
         }
+        change::fit(&asked, self.before.len(), out);
         let later_ns = rule.delay.as_ref().map_or(0, |delay| late(delay, key, number));
         let is_made = rule.delay.is_some() || rule.pace_ns.is_some() || self.before != *out;
         self.applied[at] += u64::from(is_made);

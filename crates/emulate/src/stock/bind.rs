@@ -18,8 +18,10 @@ pub(super) const BIND: Description = Description {
     ..Description::NONE
 };
 
-const TEMPLATE: &str = r#"// BIND as an authoritative server: without control channel, notifies or recursion.
-{%- if tls %}
+/// What BIND listens on, at the start of its options.
+macro_rules! listening {
+    () => {
+        r#"{%- if tls %}
 tls experiment { cert-file "{{ tls.certificate }}"; key-file "{{ tls.key }}"; };
 {%- endif %}
 options {
@@ -40,12 +42,14 @@ options {
 {%- endfor %}
   pid-file none;
   session-keyfile none;
-  recursion no;
-  allow-query { any; };
-  notify no;
-  dnssec-validation no;
-  empty-zones-enable no;
-{%- if connections %}
+"#
+    };
+}
+
+/// Its limits, at the end of its options.
+macro_rules! limits {
+    () => {
+        r#"{%- if connections %}
   tcp-clients {{ connections }};
 {%- if tls %}
   http-listener-clients {{ connections }};
@@ -59,10 +63,28 @@ options {
 {%- endif %}
 };
 controls { };
-{%- for zone in zones %}
+"#
+    };
+}
+
+pub(super) use {limits, listening};
+
+const TEMPLATE: &str = concat!(
+    r#"// BIND as an authoritative server: without control channel, notifies or recursion.
+"#,
+    listening!(),
+    r#"  recursion no;
+  allow-query { any; };
+  notify no;
+  dnssec-validation no;
+  empty-zones-enable no;
+"#,
+    limits!(),
+    r#"{%- for zone in zones %}
 zone "{{ zone.apex }}" { type primary; file "{{ zone.file }}"; };
 {%- endfor %}
-"#;
+"#
+);
 
 /// Log texts which show that a zone is not served.
 const REFUSALS: [&str; 2] = [" failed: ", "not loaded due to errors"];

@@ -44,7 +44,11 @@ async fn converse(incoming: Incoming, bound: IpAddr, transport: Transport, desk:
     let guest = desk.quic.enter();
     let (local, peer) = (incoming.local_ip().unwrap_or(bound), incoming.remote_address().ip());
     let path = Path { local: local.to_canonical(), peer: peer.to_canonical(), transport };
-    let Ok(connection) = incoming.await else { return guest.state.end(End::Failed) };
+    let shaken = tokio::select! {
+        shaken = incoming.into_future() => shaken,
+        _ = guest.ended(desk.idle) => return,
+    };
+    let Ok(connection) = shaken else { return guest.state.end(End::Failed) };
     let talk = async {
         match transport {
             Transport::Doh3 => http3::requests(&connection, path, &guest.state, &desk).await,

@@ -4,6 +4,7 @@ use ldplayer_core::Message;
 use ldplayer_core::message::{HEADER, OPT, flag};
 
 use ldplayer_core::transport::Transport;
+use ldplayer_zone::UDP_SIZE;
 use ldplayer_zone::rtype::{self, RRSIG};
 
 use super::{Answer, Answering, Asked, edits, invented};
@@ -12,6 +13,8 @@ use super::{Answer, Answering, Asked, edits, invented};
 const FORMERR: u16 = 1;
 const SERVFAIL: u16 = 2;
 const BADVERS: u16 = 16;
+/// Octets of an answer over UDP to a query without EDNS (RFC 1035 §4.2.1).
+const WITHOUT_EDNS: usize = 512;
 /// Where the flags of EDNS are in an OPT record, from its name on (RFC 6891 §6.1.2).
 const EDNS_FLAGS: usize = 7;
 
@@ -90,6 +93,14 @@ pub fn change(answer: &Answer, case: &Case<'_>, other: &mut Vec<u8>, out: &mut V
             out.clear();
             again(other, out);
         }
+    }
+}
+
+/// Truncates an answer over UDP that has become longer than it was, and than any client takes.
+pub fn fit(asked: &Asked<'_>, before: usize, out: &mut Vec<u8>) {
+    let most = if asked.edns { usize::from(UDP_SIZE) } else { WITHOUT_EDNS };
+    if asked.transport == Transport::Udp && out.len() > before.max(most) {
+        only_question(out, 0, flag::TC);
     }
 }
 

@@ -7,7 +7,7 @@ use domain::base::Ttl;
 use domain::base::iana::{Class, Rtype};
 use domain::base::rdata::UnknownRecordData;
 use domain::rdata::AllRecordData;
-use ldplayer_core::name;
+use ldplayer_core::name::{self, MAX_NAME};
 use ldplayer_core::nearest::suggest;
 use ldplayer_core::spec::{self, BadSpec, Item, Table};
 use ldplayer_link::Rtt;
@@ -67,6 +67,8 @@ const CHAIN: &str = "alias-chain";
 const MANY: &str = "many-servers";
 const ALIASES: u16 = 20;
 const SERVERS: u16 = 40;
+/// Octets of a label of theirs, with its length, at most.
+const LABEL: usize = 16;
 /// Response codes that stand for themselves (RFC 6895 §2.3).
 const CODES: std::ops::RangeInclusive<u16> = 0..=10;
 
@@ -192,6 +194,16 @@ fn wire(text: &str) -> Result<Vec<u8>, String> {
     Ok(wire)
 }
 
+/// A name that another label has room before.
+fn victim(text: &str) -> Result<Vec<u8>, String> {
+    let name = wire(text)?;
+    if name.len() + LABEL <= MAX_NAME {
+        Ok(name)
+    } else {
+        Err(format!("`{text}` is too long: names are put before it"))
+    }
+}
+
 fn qtype(text: &str) -> Result<u16, String> {
     rtype::parse(text.as_bytes()).ok_or_else(|| format!("`{text}` is no type: give it as A, DNSKEY or TYPE65"))
 }
@@ -217,7 +229,7 @@ fn answer(item: &Item<'_>, rule: &Table<'_>) -> Result<Answer, BadSpec> {
     }
     if word == MANY {
         let target = rule.get("target").ok_or_else(|| item.bad(format!("`{MANY}` needs `target`, a name")))?;
-        return Ok(Answer::ManyServers { count: count(SERVERS, SERVERS.into())?, target: target.parsed(wire)? });
+        return Ok(Answer::ManyServers { count: count(SERVERS, SERVERS.into())?, target: target.parsed(victim)? });
     }
     if let Some((_, answer)) = ANSWERS.iter().find(|(known, _)| *known == word) {
         return Ok(answer.clone());

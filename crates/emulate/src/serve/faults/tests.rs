@@ -280,6 +280,10 @@ fn a_delegation_loops_or_names_servers_of_somebody_else() {
         names.iter().all(|line| line.starts_with("www.example NS n") && line.ends_with(".victim.test.")),
         "{names:?}"
     );
+    let plain = bed.ask(Query("www.example.", 1, false)).1;
+    assert!(Message::new(&plain).unwrap().has(flag::TC) && plain.len() < 512, "no room without EDNS");
+    bed.transport = Transport::Tcp;
+    assert_eq!(shown(&bed.ask(Query("www.example.", 1, false)).1).len(), 40);
     let mut all = [names, shown(&again)].concat();
     all.sort();
     all.dedup();
@@ -477,6 +481,10 @@ fn a_bad_rule_is_told_with_its_line() {
         ("[[fault]]\nanswer = 'none'\nlevel = 'first'", "`first` is none of root, tld, second, deeper"),
         ("[[fault]]\nanswer = 'many-servers'", "`many-servers` needs `target`, a name"),
         ("[[fault]]\nanswer = 'many-servers'\ntarget = 'a.'\ncount = 41", "line 4: `count`"),
+        (
+            &format!("[[fault]]\nanswer = 'many-servers'\ntarget = '{}'", "long.".repeat(48)),
+            "is too long: names are put before it",
+        ),
         ("[[fault]]\nanswer = 'servfail'\ncount = 2", "no answer of this rule has `count`"),
         ("[[fault]]\nanswer = 'alias-chain'\ntarget = 'a.'", "no answer of this rule has `target`"),
         ("[[fault]]\nadd = 'a. A'", "`a. A` is no record: "),
