@@ -123,6 +123,18 @@ enum Answer {
     ManyServers { count: u16, target: Vec<u8> },
 }
 
+impl Answer {
+    /// What becomes of an answer that is not changed.
+    const fn fate(&self) -> Option<Fate> {
+        match self {
+            Self::None => Some(Fate::Dropped),
+            Self::Reset => Some(Fate::Reset),
+            Self::WrongPort => Some(Fate::SentElsewhere),
+            _ => None,
+        }
+    }
+}
+
 /// The words for answers in a file, but for response codes and answers that have more keys.
 const ANSWERS: [(&str, Answer); 23] = [
     ("none", Answer::None),
@@ -269,7 +281,7 @@ impl Maker {
         Self { faults, begun_ns, key, drawn, met, applied, changed: Vec::new(), before: Vec::new() }
     }
 
-    /// Applies the first rule that fits a query to its answer in `out`; `now_ns` is of CLOCK_MONOTONIC. `again` answers another query.
+    /// Applies the first rule that fits a query to its answer in `out`; `again` answers another query.
     pub fn apply(&mut self, asked: Asked<'_>, query: &[u8], out: &mut Vec<u8>, again: Answering<'_>) -> Fate {
         let Self { faults, key, drawn, .. } = self;
         let mut fits = |(at, rule): &(usize, &Rule)| {
@@ -286,16 +298,9 @@ impl Maker {
         };
         self.met[at] += 1;
         let (key, number) = (subkey(*key, at as u64), self.met[at]);
-        match rule.answer {
-            Some(Answer::None | Answer::Reset) => {
-                self.applied[at] += 1;
-                return if matches!(rule.answer, Some(Answer::None)) { Fate::Dropped } else { Fate::Reset };
-            }
-            Some(Answer::WrongPort) => {
-                self.applied[at] += 1;
-                return Fate::SentElsewhere;
-            }
-            _ => {}
+        if let Some(fate) = rule.answer.as_ref().and_then(Answer::fate) {
+            self.applied[at] += 1;
+            return fate;
         }
         self.before.clone_from(out);
         if let Some(answer) = &rule.answer {

@@ -106,12 +106,17 @@ impl ZoneSet {
         let files = files(directory)?;
         let workers = thread::available_parallelism().map_or(1, usize::from).min(files.len());
         let now = clock::realtime_ns() / NS_PER_S;
+        let versions = versions::File::read(directory)?;
+        let versions = versions.entries()?;
+        let read = |file: &PathBuf| {
+            let (mut zone, findings) = read(file, reading, now)?;
+            versions.give(&mut zone)?;
+            Ok((zone, findings))
+        };
         let each = files.len().div_ceil(workers.max(1)).max(1);
         let loaded: Vec<Result<(Zone, Vec<Finding>), SetError>> = thread::scope(|scope| {
-            let parts: Vec<_> = files
-                .chunks(each)
-                .map(|part| scope.spawn(|| part.iter().map(|file| read(file, reading, now)).collect()))
-                .collect();
+            let parts: Vec<_> =
+                files.chunks(each).map(|part| scope.spawn(|| part.iter().map(read).collect())).collect();
             let joined = parts.into_iter().map(|part: thread::ScopedJoinHandle<'_, Vec<_>>| part.join());
             joined.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
@@ -121,9 +126,9 @@ impl ZoneSet {
             zones.push(zone);
             findings.extend(found);
         }
-        let recording = versions::apply(directory, &mut zones)?;
+        let recorded_ns = versions.finish(&zones)?;
         let set = Self::with_lame(zones, findings, &Lame::read(directory)?)?;
-        Ok(Self { recorded_ns: recording.start_ns, ..set })
+        Ok(Self { recorded_ns, ..set })
     }
 
     /// Makes a set of these zones.

@@ -1,22 +1,21 @@
 //! The versions of record sets that a zone set has beside its zone files: `versions.json`.
 
+mod entries;
 mod sign;
-mod streaming;
 
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use hashbrown::HashMap;
-use jiff::Timestamp;
 use ldplayer_core::Cidr;
-use ldplayer_core::name::{self, Presentation};
+use ldplayer_core::name;
 use ldplayer_core::time::NS_PER_S;
-use ldplayer_zone::{Version, VersionedSet, Zone, load, rtype};
+use ldplayer_zone::{Version, VersionedSet, load, rtype};
 use serde::{Deserialize, Serialize};
 
 use super::set::SetError;
+pub use entries::{Entries, File, apply};
 pub use sign::sign;
 
 /// The file name in a zone set; by its suffix it is not a zone file.
@@ -101,76 +100,6 @@ impl Content {
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         // It repeats names of keys as they are.
         serde_json::from_slice(text).map_err(|error| error.to_string().replace('\n', " "))
-    }
-}
-
-/// What a list of versions is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recording {
-    /// When it began, in nanoseconds since 1970.
-    pub start_ns: Option<i64>,
-}
-
-/// Gives record sets of zones the versions that the file of a zone set has, if it has one: zone by zone, so that no more is held than is kept.
-///
-/// # Errors
-/// The file cannot be read, is invalid, or is about a zone or record set that is not there.
-pub fn apply(directory: &Path, zones: &mut [Zone]) -> Result<Recording, SetError> {
-    let file = directory.join(FILE);
-    let failed = |problem: String| SetError::Versions { file: file.clone(), problem };
-    let text = match fs::read(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Recording::default()),
-        Err(error) => return Err(failed(error.to_string())),
-        Ok(text) => text,
-    };
-    let mut applying = Applying {
-        zones: zones.iter_mut().map(|zone| (zone.apex().to_vec(), zone)).collect(),
-        apex: Vec::new(),
-        sets: Vec::new(),
-    };
-    let mut outcome = Ok(());
-    let start = streaming::read(&text, |entry| {
-        if outcome.is_ok() {
-            outcome = applying.take(&entry);
-        }
-    });
-    let start = start.map_err(failed)?;
-    outcome.and_then(|()| applying.finish()).map_err(failed)?;
-    let time = |start: &String| start.parse::<Timestamp>().map_err(|error| failed(format!("start `{start}`: {error}")));
-    let start = start.as_ref().map(time).transpose()?;
-    Ok(Recording { start_ns: start.and_then(|start| i64::try_from(start.as_nanosecond()).ok()) })
-}
-
-/// Zones, and sets that the last of them is still to be given.
-struct Applying<'z> {
-    zones: HashMap<Vec<u8>, &'z mut Zone>,
-    apex: Vec<u8>,
-    sets: Vec<VersionedSet>,
-}
-
-impl Applying<'_> {
-    fn take(&mut self, entry: &SetEntry) -> Result<(), String> {
-        let named = |problem| format!("{} {}: {problem}", entry.name.escape_debug(), entry.rtype.escape_debug());
-        let (apex, set) = entry.read().map_err(named)?;
-        if apex != self.apex {
-            self.finish()?;
-            self.apex = apex;
-        }
-        self.sets.push(set);
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), String> {
-        let sets = std::mem::take(&mut self.sets);
-        if sets.is_empty() {
-            return Ok(());
-        }
-        let none = || format!("the set has no zone {}", Presentation(&self.apex));
-        let zone = self.zones.get_mut(&self.apex).ok_or_else(none)?;
-        zone.vary(&sets).map_err(|(at, error)| {
-            let set = &sets[at];
-            format!("{} {}: {error}", Presentation(&set.owner), rtype::name_of(set.rtype))
-        })
     }
 }
 

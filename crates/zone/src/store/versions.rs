@@ -94,13 +94,19 @@ pub(super) struct Versions {
 /// A set that varies.
 #[derive(Clone, Debug)]
 struct Varying {
-    versions: Box<[Set]>,
-    /// For each version how often it and those before it were seen.
-    seen: Box<[u64]>,
+    versions: Box<[Choice]>,
     /// When which version began to hold, by time.
     changes: Box<[(i64, u16)]>,
     /// Which version a client was given; by block, the longest prefixes first.
     clients: Box<[(Cidr, u16)]>,
+}
+
+/// A version of a set that varies.
+#[derive(Clone, Debug)]
+struct Choice {
+    set: Set,
+    /// How often it and those before it were seen.
+    seen: u64,
 }
 
 /// What versions add to a zone.
@@ -161,7 +167,7 @@ impl Zone {
             return Err(VersionsError::Twice);
         }
         let versions = set.versions.iter().map(|version| self.version_of(node, set.rtype, version, added));
-        let versions = versions.collect::<Result<_, _>>()?;
+        let versions = versions.collect::<Result<Vec<_>, _>>()?;
         Ok((at, Varying::new(versions, &set.versions)))
     }
 
@@ -244,7 +250,7 @@ pub const fn can_vary(rtype: u16) -> bool {
 }
 
 impl Varying {
-    fn new(sets: Box<[Set]>, versions: &[Version]) -> Self {
+    fn new(sets: Vec<Set>, versions: &[Version]) -> Self {
         let numbered = || (0_u16..).zip(versions);
         let mut changes: Vec<(i64, u16)> =
             numbered().flat_map(|(number, version)| version.from_ns.iter().map(move |&ns| (ns, number))).collect();
@@ -255,29 +261,34 @@ impl Varying {
         clients.sort_by_key(|(block, _)| key(*block));
         // The first version that a client was given, where it was given several.
         clients.dedup_by_key(|(block, _)| *block);
-        let seen = versions.iter().scan(0_u64, |sum, version| {
-            *sum = sum.saturating_add(version.count);
-            Some(*sum)
+        let mut seen = 0_u64;
+        let chosen = sets.into_iter().zip(versions).map(|(set, version)| {
+            seen = seen.saturating_add(version.count);
+            Choice { set, seen }
         });
-        Self { versions: sets, seen: seen.collect(), changes: changes.into(), clients: clients.into() }
+        Self { versions: chosen.collect(), changes: changes.into(), clients: clients.into() }
     }
 
     fn nth(&self, number: u64) -> Option<&Set> {
-        self.versions.get((number % self.versions.len().max(1) as u64) as usize)
+        self.at((number % self.versions.len().max(1) as u64) as usize)
+    }
+
+    fn at(&self, place: usize) -> Option<&Set> {
+        self.versions.get(place).map(|choice| &choice.set)
     }
 
     fn recorded(&self, ns: i64) -> Option<&Set> {
         let after = self.changes.partition_point(|&(from, _)| from <= ns);
         // Before the first time, the first version.
         let &(_, number) = self.changes.get(after.saturating_sub(1))?;
-        self.versions.get(usize::from(number))
+        self.at(usize::from(number))
     }
 
     /// As often as each was seen; all alike, if none has a count.
     fn weighted(&self, drawn: u64) -> Option<&Set> {
-        match self.seen.last() {
-            None | Some(0) => self.nth(drawn),
-            Some(all) => self.versions.get(self.seen.partition_point(|&seen| seen <= drawn % all)),
+        match self.versions.last().map_or(0, |last| last.seen) {
+            0 => self.nth(drawn),
+            all => self.at(self.versions.partition_point(|choice| choice.seen <= drawn % all)),
         }
     }
 
@@ -291,7 +302,7 @@ impl Varying {
             if prefix <= client.prefix()
                 && let Ok(at) = rest[..of_prefix].binary_search_by_key(&key(wanted), |(block, _)| key(*block))
             {
-                return self.versions.get(usize::from(rest[at].1)).map(|set| (prefix, set));
+                return self.at(usize::from(rest[at].1)).map(|set| (prefix, set));
             }
             rest = &rest[of_prefix..];
         }
@@ -327,10 +338,7 @@ impl Versions {
     /// Octets of memory, those of the records left out.
     pub fn memory(&self) -> usize {
         let one = |(_, varying): &(u32, Varying)| {
-            size_of_val(&*varying.versions)
-                + size_of_val(&*varying.seen)
-                + size_of_val(&*varying.changes)
-                + size_of_val(&*varying.clients)
+            size_of_val(&*varying.versions) + size_of_val(&*varying.changes) + size_of_val(&*varying.clients)
         };
         size_of_val(&*self.sets) + size_of_val(&*self.answers) + self.sets.iter().map(one).sum::<usize>()
     }

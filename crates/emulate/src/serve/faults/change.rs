@@ -47,8 +47,8 @@ pub struct Case<'a> {
 pub fn change(answer: &Answer, case: &Case<'_>, other: &mut Vec<u8>, out: &mut Vec<u8>, again: Answering<'_>) {
     let (name, apex) = (case.asked.name, case.asked.zone.unwrap_or(&[]));
     match answer {
-        Answer::None | Answer::Reset => out.clear(),
-        Answer::WrongPort => {}
+        // They leave the answer as it is.
+        Answer::None | Answer::Reset | Answer::WrongPort => {}
         Answer::Code(code) => only_question(out, *code, 0),
         Answer::Truncated => only_question(out, 0, flag::TC),
         Answer::Lame => {

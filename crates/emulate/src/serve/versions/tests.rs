@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::serve::set::ZoneSet;
+use ldplayer_core::name::Presentation;
 
 const ZONE: &str = "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n";
 
@@ -58,6 +59,10 @@ fn what_is_wrong_with_the_file_is_told_in_a_line() {
         (of_www(r#"{"ttl": 1, "records": []}"#), "www.example. A: a version needs at least one record"),
         (of_www(r#"{"ttl": 1, "records": ["192.0.2.1"], "subnets": ["x"]}"#), "`x` is not an address block"),
         (of_www(r#"{"ttl": 1, "records": ["192.0.2.1"], "seen": 3}"#), "unknown field `seen`"),
+        (
+            of_www(r#"{"ttl": 1, "records": ["192.0.2.1"], "seen": 3}"#).replace("\"name", "\n\n\"name"),
+            "`subnets` at line 3",
+        ),
         (of("no.example.", "TXT"), "no.example. TXT: the zone has no such records"),
         (of("example.", "NS"), "example. NS: records of this type have one version"),
         (of("example.", "NOTYPE"), "`NOTYPE` is no record type"),

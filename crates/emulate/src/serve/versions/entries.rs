@@ -1,0 +1,149 @@
+//! The file as it is read for a server: cut into entries, which each zone parses when it is read. A list of a million versions takes many
+//! times its memory as a whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hashbrown::HashMap;
+use jiff::Timestamp;
+use ldplayer_core::name::Presentation;
+use ldplayer_zone::{VersionedSet, Zone, rtype};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{FILE, SetEntry, wire};
+use crate::serve::set::SetError;
+
+/// The file of a zone set; without one, a list of nothing.
+#[derive(Debug)]
+pub struct File {
+    path: PathBuf,
+    text: Option<Vec<u8>>,
+}
+
+/// The record sets of a file, by the apexes of their zones.
+#[derive(Debug)]
+pub struct Entries<'t> {
+    file: &'t File,
+    start: Option<String>,
+    zones: HashMap<Vec<u8>, Vec<&'t str>>,
+}
+
+/// The object that the file is.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Whole<'t> {
+    #[serde(default)]
+    start: Option<String>,
+    #[serde(borrow)]
+    sets: Vec<&'t RawValue>,
+}
+
+/// The zone of an entry.
+#[derive(Deserialize)]
+struct OfZone {
+    zone: String,
+}
+
+/// Gives the zones of a set the versions that its file has; when the recording began, in nanoseconds since 1970.
+///
+/// # Errors
+/// The file cannot be read, is invalid, or is about a zone or record set that is not there.
+pub fn apply(directory: &Path, zones: &mut [Zone]) -> Result<Option<i64>, SetError> {
+    let file = File::read(directory)?;
+    let entries = file.entries()?;
+    zones.iter_mut().try_for_each(|zone| entries.give(zone))?;
+    entries.finish(zones)
+}
+
+impl File {
+    /// The file of the zone set in this directory.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub fn read(directory: &Path) -> Result<Self, SetError> {
+        let path = directory.join(FILE);
+        match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { path, text: None }),
+            Err(error) => Err(SetError::Versions { problem: error.to_string(), file: path }),
+            Ok(text) => Ok(Self { path, text: Some(text) }),
+        }
+    }
+
+    /// Its entries.
+    ///
+    /// # Errors
+    /// It is not of this form.
+    pub fn entries(&self) -> Result<Entries<'_>, SetError> {
+        let mut entries = Entries { file: self, start: None, zones: HashMap::new() };
+        let Some(text) = &self.text else { return Ok(entries) };
+        let whole: Whole<'_> = serde_json::from_slice(text).map_err(|error| self.wrong(in_a_line(&error)))?;
+        entries.start = whole.start;
+        for entry in whole.sets.into_iter().map(RawValue::get) {
+            let OfZone { zone } = serde_json::from_str(entry).map_err(|error| self.wrong(self.told(entry, &error)))?;
+            let apex = wire(&zone).map_err(|problem| self.wrong(problem))?;
+            entries.zones.entry(apex).or_default().push(entry);
+        }
+        Ok(entries)
+    }
+
+    fn wrong(&self, problem: String) -> SetError {
+        SetError::Versions { file: self.path.clone(), problem }
+    }
+
+    /// An error in an entry, with its line in the file.
+    fn told(&self, entry: &str, error: &serde_json::Error) -> String {
+        let start = self.text.as_ref().map_or(entry.as_ptr(), |text| text.as_ptr());
+        let before = entry.as_ptr().addr().saturating_sub(start.addr());
+        let lines = self.text.iter().flatten().take(before).filter(|&&octet| octet == b'\n').count();
+        let told = in_a_line(error);
+        let what = told.rsplit_once(" at line ").map_or(&*told, |(what, _)| what);
+        format!("{what} at line {}", lines + error.line())
+    }
+}
+
+impl Entries<'_> {
+    /// Gives the record sets of a zone the versions that are theirs.
+    ///
+    /// # Errors
+    /// An entry is not of this form, or is about a set that is not there or cannot vary.
+    pub fn give(&self, zone: &mut Zone) -> Result<(), SetError> {
+        let Some(entries) = self.zones.get(zone.apex()) else { return Ok(()) };
+        let sets = entries.iter().map(|entry| self.set(entry)).collect::<Result<Vec<_>, _>>();
+        let sets = sets.map_err(|problem| self.file.wrong(problem))?;
+        zone.vary(&sets).map_err(|(at, error)| {
+            let set = &sets[at];
+            self.file.wrong(format!("{} {}: {error}", Presentation(&set.owner), rtype::name_of(set.rtype)))
+        })
+    }
+
+    fn set(&self, entry: &str) -> Result<VersionedSet, String> {
+        let entry: SetEntry = serde_json::from_str(entry).map_err(|error| self.file.told(entry, &error))?;
+        let named = |problem| format!("{} {}: {problem}", entry.name.escape_debug(), entry.rtype.escape_debug());
+        Ok(entry.read().map_err(named)?.1)
+    }
+
+    /// When the recording began, in nanoseconds since 1970, once all zones have theirs.
+    ///
+    /// # Errors
+    /// An entry is about a zone that is none of these, or the start is no time.
+    pub fn finish(&self, zones: &[Zone]) -> Result<Option<i64>, SetError> {
+        let known: hashbrown::HashSet<&[u8]> = match self.zones.is_empty() {
+            true => hashbrown::HashSet::new(),
+            false => zones.iter().map(Zone::apex).collect(),
+        };
+        if let Some(apex) = self.zones.keys().filter(|apex| !known.contains(&***apex)).min() {
+            return Err(self.file.wrong(format!("the set has no zone {}", Presentation(apex))));
+        }
+        let Some(start) = &self.start else { return Ok(None) };
+        let time = start.parse::<Timestamp>();
+        let time = time.map_err(|error| self.file.wrong(format!("start `{start}`: {error}")))?;
+        Ok(i64::try_from(time.as_nanosecond()).ok())
+    }
+}
+
+/// An error repeats names of keys as they are.
+fn in_a_line(error: &serde_json::Error) -> String {
+    error.to_string().replace('\n', " ")
+}
