@@ -42,6 +42,7 @@ static RULES: LazyLock<Vec<Arc<Faults>>> = LazyLock::new(|| {
         "alias-chain",
         "delegation-loop",
     ];
+    // Answers are those of docs/faults.md.
     let rule = |text: String| Arc::new(Faults::parse(&format!("[[fault]]\n{text}\n")).expect("a rule"));
     let plain = answers.map(|answer| rule(format!("answer = '{answer}'")));
     let more = ["answer = 'many-servers'\ntarget = 'victim.test.'", "add = 'www.bank.test. 60 A 192.0.2.1'"];

@@ -127,7 +127,7 @@ impl Entries<'_> {
     /// When the recording began, in nanoseconds since 1970, once all zones have theirs.
     ///
     /// # Errors
-    /// An entry is about a zone that is none of these, or the start is no time.
+    /// An entry is about a zone that is not there, or the start is no time.
     pub fn finish(&self, zones: &[Zone]) -> Result<Option<i64>, SetError> {
         let known: hashbrown::HashSet<&[u8]> = match self.zones.is_empty() {
             true => hashbrown::HashSet::new(),
