@@ -44,8 +44,8 @@ all these addresses: `ldplayer testbed up --zones DIR` makes one and serves ther
 Without --listen, programs of this host alone can ask: the server listens on loopback. In the
 network of a testbed, which nothing leaves, it listens on all addresses.
 
-SIGHUP reloads the zones and faults. Ctrl-C or SIGTERM ends the server with a summary and exit status 0; a
-second one ends it at once.
+SIGHUP reloads the zones and faults. Ctrl-C or SIGTERM ends the server with a summary and exit
+status 0; a second one ends it at once.
 
 Example: an ordinary authoritative server on a port of its own
   ldplayer serve zones/ --all-zones-everywhere --listen 127.0.0.1:5300
