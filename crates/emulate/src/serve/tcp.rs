@@ -518,7 +518,7 @@ impl Connection {
         append(self.slow.as_mut().map_or(&mut self.output, |slow| &mut slow.octets), answer);
     }
 
-    /// The next octet of what is sent slowly; returns when another one goes.
+    /// Queues the next octet of a slow answer; returns the nanoseconds until the one after it, if there is one.
     fn step(&mut self) -> Option<i64> {
         let slow = self.slow.as_mut()?;
         self.output.extend(slow.octets.get(slow.sent));

@@ -46,7 +46,7 @@ pub fn alias_chain(name: &[u8], length: u16, query: &[u8], out: &mut Vec<u8>, ag
     let asked = [&query[..HEADER], end, &query[length..]].concat();
     out.clear();
     again(&asked, out);
-    // The question and the owner of what is answered are the end of the chain.
+    // The answer was for the name itself: its question and its owner become the last name of the chain.
     let Some(mut parts) = Parts::of(out) else { return true };
     let Ok(owner) = Name::from_octets(name.to_vec()) else { return true };
     let before = parts.question.qname().clone();

@@ -39,7 +39,7 @@ impl Parts {
         Some(Self { header: message.header(), question, answers, authorities, additionals })
     }
 
-    /// Writes the message in place of what is in `out`, if it fits one.
+    /// Replaces `out` by the message, unless that would have more than 65535 octets.
     pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(octets) = self.octets().filter(|octets| octets.len() <= usize::from(u16::MAX)) {
             *out = octets;
