@@ -39,7 +39,7 @@ pub type BuildError = LoadError;
 /// A zone. It is never changed, and may be used by all threads.
 ///
 /// What every answer reads stands first, in as few cache lines as it takes (`HOT`).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Zone {
     /// The apex first.

@@ -214,8 +214,9 @@ pub fn files(directory: &Path) -> Result<Vec<PathBuf>, SetError> {
     let failed = |source| SetError::Directory { path: directory.to_owned(), source };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_file() && is_zone_file(&path) {
+        let entry = entry.map_err(failed)?;
+        let (kind, path) = (entry.file_type().map_err(failed)?, entry.path());
+        if (kind.is_file() || kind.is_symlink() && path.is_file()) && is_zone_file(&path) {
             files.push(path);
         }
     }

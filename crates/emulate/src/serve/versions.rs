@@ -32,32 +32,32 @@ pub struct Content {
     pub sets: Vec<SetEntry>,
 }
 
-/// A record set with its versions.
+/// A record set with its versions. Its texts are its own, or those of the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SetEntry {
+pub struct SetEntry<T = String> {
     /// The zone, in presentation form.
-    pub zone: String,
+    pub zone: T,
     /// The owner, in presentation form.
-    pub name: String,
+    pub name: T,
     /// The type, as in zone files.
     #[serde(rename = "type")]
-    pub rtype: String,
+    pub rtype: T,
     /// The versions, the first seen first.
-    pub versions: Vec<VersionEntry>,
+    pub versions: Vec<VersionEntry<T>>,
 }
 
 /// A version of a record set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VersionEntry {
+#[serde(deny_unknown_fields, bound(deserialize = "T: Deserialize<'de>"))]
+pub struct VersionEntry<T = String> {
     /// In seconds.
     pub ttl: u32,
     /// The data of the records, as in zone files.
-    pub records: Vec<String>,
+    pub records: Vec<T>,
     /// The data of their RRSIG records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub signatures: Vec<String>,
+    pub signatures: Vec<T>,
     /// How often it was seen.
     #[serde(default)]
     pub count: u64,
@@ -75,7 +75,7 @@ pub struct VersionEntry {
     pub resolvers: Vec<IpAddr>,
     /// Subnets of clients that it was for, as `192.0.2.0/24`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub subnets: Vec<String>,
+    pub subnets: Vec<T>,
 }
 
 impl Content {
@@ -103,13 +103,13 @@ impl Content {
     }
 }
 
-impl SetEntry {
+impl<T: AsRef<str>> SetEntry<T> {
     /// The apex of the zone in wire format and lower case.
     ///
     /// # Errors
     /// What is wrong with it, for people.
     pub fn apex(&self) -> Result<Vec<u8>, String> {
-        wire(&self.zone)
+        wire(self.zone.as_ref())
     }
 
     /// The apex, and the versions in wire format.
@@ -117,9 +117,9 @@ impl SetEntry {
     /// # Errors
     /// What is wrong, for people.
     pub fn read(&self) -> Result<(Vec<u8>, VersionedSet), String> {
-        let (apex, owner) = (self.apex()?, wire(&self.name)?);
-        let rtype = rtype::parse(self.rtype.as_bytes())
-            .ok_or_else(|| format!("`{}` is no record type", self.rtype.escape_debug()))?;
+        let (apex, owner, rtype) = (self.apex()?, wire(self.name.as_ref())?, self.rtype.as_ref());
+        let rtype =
+            rtype::parse(rtype.as_bytes()).ok_or_else(|| format!("`{}` is no record type", rtype.escape_debug()))?;
         let versions = (1..).zip(&self.versions).map(|(number, version)| {
             version.read(&owner, rtype).map_err(|problem| format!("version {number}: {problem}"))
         });
@@ -129,15 +129,16 @@ impl SetEntry {
 }
 
 fn wire(text: &str) -> Result<Vec<u8>, String> {
-    let mut wire = Vec::new();
+    let mut wire = Vec::with_capacity(text.len() + 2);
     name::parse(text, &mut wire).map_err(|error| format!("`{}`: {error}", text.escape_debug()))?;
     wire.make_ascii_lowercase();
     Ok(wire)
 }
 
-impl VersionEntry {
+impl<T: AsRef<str>> VersionEntry<T> {
     fn read(&self, owner: &[u8], rtype: u16) -> Result<Version, String> {
-        let subnet = |text: &String| {
+        let subnet = |text: &T| {
+            let text = text.as_ref();
             let block = text.parse::<Cidr>();
             block.map_err(|_| format!("`{}` is not an address block such as 192.0.2.0/24", text.escape_debug()))
         };
@@ -158,9 +159,9 @@ impl VersionEntry {
 }
 
 /// The data of records in wire format.
-fn data(owner: &[u8], rtype: u16, texts: &[String]) -> Result<Vec<Vec<u8>>, String> {
-    let read = |text: &String| load::data(rtype, text.as_bytes(), Some(owner)).map_err(|problem| problem.to_string());
-    texts.iter().map(read).collect()
+fn data(owner: &[u8], rtype: u16, texts: &[impl AsRef<str>]) -> Result<Vec<Vec<u8>>, String> {
+    let read = |text| load::data(rtype, str::as_bytes(text), Some(owner)).map_err(|problem| problem.to_string());
+    texts.iter().map(AsRef::as_ref).map(read).collect()
 }
 
 #[cfg(test)]

@@ -11,8 +11,12 @@ const LONGEST: usize = 4096;
 
 /// Writes the referrals of all cuts. What is too much for 32 bits is written when it is needed.
 pub(crate) fn write_referrals(zone: &mut Zone) {
+    let cuts = zone.cuts();
+    if cuts.is_empty() {
+        return;
+    }
     let mut writing = Writing::default();
-    for cut in zone.cuts() {
+    for cut in cuts {
         if writing.write(zone, zone.node(cut)) && !zone.keep_template(cut, &writing.written(zone, zone.node(cut))) {
             break;
         }

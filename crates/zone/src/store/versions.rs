@@ -4,11 +4,8 @@
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashSet;
 use ldplayer_core::Cidr;
 use ldplayer_core::random::{draw, subkey};
 
@@ -83,30 +80,38 @@ pub enum Pick {
 }
 
 /// The sets of a zone that vary.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Versions {
     /// With their positions, in this order.
     sets: Box<[(u32, Varying)]>,
-    /// Answers so far of each of them, of all threads.
-    answers: Arc<[AtomicU64]>,
 }
 
 /// A set that varies.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Varying {
+    /// Answers so far, of all threads.
+    answers: AtomicU64,
     versions: Box<[Choice]>,
     /// When which version began to hold, by time.
-    changes: Box<[(i64, u16)]>,
+    changes: Box<[Change]>,
     /// Which version a client was given; by block, the longest prefixes first.
     clients: Box<[(Cidr, u16)]>,
 }
 
 /// A version of a set that varies.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Choice {
     set: Set,
     /// How often it and those before it were seen.
     seen: u64,
+}
+
+/// A version began to hold. Large sets of zones have millions: ten octets instead of sixteen.
+#[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(2))]
+struct Change {
+    ns: i64,
+    version: u16,
 }
 
 /// What versions add to a zone.
@@ -114,8 +119,6 @@ struct Choice {
 struct Added {
     octets: Vec<u8>,
     targets: Vec<u32>,
-    /// Positions of sets that vary.
-    seen: HashSet<u32, FixedState>,
 }
 
 impl Zone {
@@ -124,19 +127,22 @@ impl Zone {
     /// # Errors
     /// A set is not there or cannot vary, or a version has no records; with the place of the set in the list. The zone is as it was.
     pub fn vary(&mut self, sets: &[VersionedSet]) -> Result<(), (usize, VersionsError)> {
-        let mut added = Added::default();
-        let varying = sets
-            .iter()
-            .enumerate()
-            .map(|(number, set)| self.varying_of(set, &mut added).map_err(|error| (number, error)));
-        let mut varying = varying.collect::<Result<Vec<_>, _>>()?;
+        let (mut added, mut varying) = (Added::default(), Vec::with_capacity(sets.len()));
+        for (number, set) in sets.iter().enumerate() {
+            let one = self.varying_of(set, &mut added).inspect_err(|_| {
+                varying.iter().for_each(|(at, _)| self.sets[*at as usize].varies = false);
+            });
+            let (at, one) = one.map_err(|error| (number, error))?;
+            self.sets[at as usize].varies = true;
+            varying.push((at, one));
+        }
         varying.extend(std::mem::take(&mut self.versions.sets));
         varying.sort_unstable_by_key(|(at, _)| *at);
         self.octets = [&*self.octets, &added.octets].concat().into();
-        self.targets = [&*self.targets, &added.targets].concat().into();
-        varying.iter().for_each(|(at, _)| self.sets[*at as usize].varies = true);
-        let answers = varying.iter().map(|_| AtomicU64::new(0)).collect();
-        self.versions = Versions { sets: varying.into(), answers };
+        if !added.targets.is_empty() {
+            self.targets = [&*self.targets, &added.targets].concat().into();
+        }
+        self.versions = Versions { sets: varying.into() };
         self.drop_templates();
         Ok(())
     }
@@ -163,7 +169,7 @@ impl Zone {
         }
         let node = self.exact(&set.owner).ok_or(VersionsError::Missing)?;
         let at = self.set_at(node, set.rtype).ok_or(VersionsError::Missing)?;
-        if self.sets[at as usize].varies || !added.seen.insert(at) {
+        if self.sets[at as usize].varies {
             return Err(VersionsError::Twice);
         }
         let versions = set.versions.iter().map(|version| self.version_of(node, set.rtype, version, added));
@@ -252,9 +258,11 @@ pub const fn can_vary(rtype: u16) -> bool {
 impl Varying {
     fn new(sets: Vec<Set>, versions: &[Version]) -> Self {
         let numbered = || (0_u16..).zip(versions);
-        let mut changes: Vec<(i64, u16)> =
-            numbered().flat_map(|(number, version)| version.from_ns.iter().map(move |&ns| (ns, number))).collect();
-        changes.sort_unstable();
+        let mut changes = Vec::new();
+        for (version, seen) in numbered() {
+            changes.extend(seen.from_ns.iter().map(|&ns| Change { ns, version }));
+        }
+        changes.sort_unstable_by_key(|change| (change.ns, change.version));
         let mut clients: Vec<(Cidr, u16)> = numbered()
             .flat_map(|(number, version)| version.clients.iter().map(move |&client| (client, number)))
             .collect();
@@ -266,7 +274,8 @@ impl Varying {
             seen = seen.saturating_add(version.count);
             Choice { set, seen }
         });
-        Self { versions: chosen.collect(), changes: changes.into(), clients: clients.into() }
+        let versions = chosen.collect();
+        Self { answers: AtomicU64::new(0), versions, changes: changes.into(), clients: clients.into() }
     }
 
     fn nth(&self, number: u64) -> Option<&Set> {
@@ -278,10 +287,10 @@ impl Varying {
     }
 
     fn recorded(&self, ns: i64) -> Option<&Set> {
-        let after = self.changes.partition_point(|&(from, _)| from <= ns);
+        let after = self.changes.partition_point(|change| change.ns <= ns);
         // Before the first time, the first version.
-        let &(_, number) = self.changes.get(after.saturating_sub(1))?;
-        self.at(usize::from(number))
+        let change = self.changes.get(after.saturating_sub(1))?;
+        self.at(usize::from(change.version))
     }
 
     /// As often as each was seen; all alike, if none has a count.
@@ -320,7 +329,7 @@ impl Versions {
     fn pick(&self, at: u32, pick: &Pick, scope: &mut u8) -> Option<&Set> {
         let place = self.sets.binary_search_by_key(&at, |(at, _)| *at).ok()?;
         let varying = &self.sets[place].1;
-        let next = || self.answers[place].fetch_add(1, Ordering::Relaxed);
+        let next = || varying.answers.fetch_add(1, Ordering::Relaxed);
         match *pick {
             Pick::Fixed => None,
             Pick::Recorded(ns) => varying.recorded(ns),
@@ -340,7 +349,7 @@ impl Versions {
         let one = |(_, varying): &(u32, Varying)| {
             size_of_val(&*varying.versions) + size_of_val(&*varying.changes) + size_of_val(&*varying.clients)
         };
-        size_of_val(&*self.sets) + size_of_val(&*self.answers) + self.sets.iter().map(one).sum::<usize>()
+        size_of_val(&*self.sets) + self.sets.iter().map(one).sum::<usize>()
     }
 }
 

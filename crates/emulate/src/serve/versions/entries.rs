@@ -1,11 +1,14 @@
 //! The file as it is read for a server: cut into entries, which each zone parses when it is read. A list of a million versions takes many
 //! times its memory as a whole.
 
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hashbrown::HashMap;
+use foldhash::fast::FixedState;
 use jiff::Timestamp;
 use ldplayer_core::name::Presentation;
 use ldplayer_zone::{VersionedSet, Zone, rtype};
@@ -22,12 +25,22 @@ pub struct File {
     text: Option<Vec<u8>>,
 }
 
-/// The record sets of a file, by the apexes of their zones.
+/// The record sets of a file.
 #[derive(Debug)]
 pub struct Entries<'t> {
     file: &'t File,
     start: Option<String>,
-    zones: HashMap<Vec<u8>, Vec<&'t str>>,
+    sets: Vec<Entry<'t>>,
+    /// The first of each zone, by the hash of its apex.
+    first: HashMap<u64, usize, FixedState>,
+}
+
+/// A record set of the file.
+#[derive(Debug)]
+struct Entry<'t> {
+    text: &'t str,
+    /// The place of the next one whose zone has this hash.
+    next: Option<usize>,
 }
 
 /// The object that the file is.
@@ -42,8 +55,9 @@ struct Whole<'t> {
 
 /// The zone of an entry.
 #[derive(Deserialize)]
-struct OfZone {
-    zone: String,
+struct OfZone<'t> {
+    #[serde(borrow)]
+    zone: Cow<'t, str>,
 }
 
 /// Gives the zones of a set the versions that its file has; when the recording began, in nanoseconds since 1970.
@@ -76,16 +90,24 @@ impl File {
     /// # Errors
     /// It is not of this form.
     pub fn entries(&self) -> Result<Entries<'_>, SetError> {
-        let mut entries = Entries { file: self, start: None, zones: HashMap::new() };
-        let Some(text) = &self.text else { return Ok(entries) };
-        let whole: Whole<'_> = serde_json::from_slice(text).map_err(|error| self.wrong(in_a_line(&error)))?;
-        entries.start = whole.start;
-        for entry in whole.sets.into_iter().map(RawValue::get) {
-            let OfZone { zone } = serde_json::from_str(entry).map_err(|error| self.wrong(self.told(entry, &error)))?;
-            let apex = wire(&zone).map_err(|problem| self.wrong(problem))?;
-            entries.zones.entry(apex).or_default().push(entry);
+        let whole: Whole<'_> = match &self.text {
+            Some(text) => serde_json::from_slice(text).map_err(|error| self.wrong(in_a_line(&error)))?,
+            None => Whole::default(),
+        };
+        let texts = whole.sets.into_iter().map(RawValue::get);
+        let mut sets: Vec<Entry<'_>> = texts.map(|text| Entry { text, next: None }).collect();
+        let hashes = sets.iter().map(|entry| self.apex(entry.text).map(|apex| hash(&apex)));
+        let hashes = hashes.collect::<Result<Vec<_>, _>>()?;
+        let mut first = HashMap::default();
+        for (at, (entry, hash)) in sets.iter_mut().zip(hashes).enumerate().rev() {
+            entry.next = first.insert(hash, at);
         }
-        Ok(entries)
+        Ok(Entries { file: self, start: whole.start, sets, first })
+    }
+
+    fn apex(&self, entry: &str) -> Result<Vec<u8>, SetError> {
+        let OfZone { zone } = serde_json::from_str(entry).map_err(|error| self.wrong(self.told(entry, &error)))?;
+        wire(&zone).map_err(|problem| self.wrong(problem))
     }
 
     fn wrong(&self, problem: String) -> SetError {
@@ -109,19 +131,27 @@ impl Entries<'_> {
     /// # Errors
     /// An entry is not of this form, or is about a set that is not there or cannot vary.
     pub fn give(&self, zone: &mut Zone) -> Result<(), SetError> {
-        let Some(entries) = self.zones.get(zone.apex()) else { return Ok(()) };
-        let sets = entries.iter().map(|entry| self.set(entry)).collect::<Result<Vec<_>, _>>();
-        let sets = sets.map_err(|problem| self.file.wrong(problem))?;
+        let first = self.first.get(&hash(zone.apex())).map(|&at| &self.sets[at]);
+        let mut sets = Vec::new();
+        for entry in std::iter::successors(first, |entry| entry.next.map(|at| &self.sets[at])) {
+            let (apex, set) = self.set(entry.text).map_err(|problem| self.file.wrong(problem))?;
+            sets.extend((apex == zone.apex()).then_some(set));
+        }
+        if sets.is_empty() {
+            return Ok(());
+        }
         zone.vary(&sets).map_err(|(at, error)| {
             let set = &sets[at];
             self.file.wrong(format!("{} {}: {error}", Presentation(&set.owner), rtype::name_of(set.rtype)))
         })
     }
 
-    fn set(&self, entry: &str) -> Result<VersionedSet, String> {
-        let entry: SetEntry = serde_json::from_str(entry).map_err(|error| self.file.told(entry, &error))?;
-        let named = |problem| format!("{} {}: {problem}", entry.name.escape_debug(), entry.rtype.escape_debug());
-        Ok(entry.read().map_err(named)?.1)
+    fn set(&self, entry: &str) -> Result<(Vec<u8>, VersionedSet), String> {
+        // Texts with escapes are not those of the file.
+        if let Ok(entry) = serde_json::from_str::<SetEntry<&str>>(entry) {
+            return versions(&entry);
+        }
+        versions(&serde_json::from_str::<SetEntry>(entry).map_err(|error| self.file.told(entry, &error))?)
     }
 
     /// When the recording began, in nanoseconds since 1970, once all zones have theirs.
@@ -129,18 +159,28 @@ impl Entries<'_> {
     /// # Errors
     /// An entry is about a zone that is not there, or the start is no time.
     pub fn finish(&self, zones: &[Zone]) -> Result<Option<i64>, SetError> {
-        let known: hashbrown::HashSet<&[u8]> = match self.zones.is_empty() {
-            true => hashbrown::HashSet::new(),
-            false => zones.iter().map(Zone::apex).collect(),
-        };
-        if let Some(apex) = self.zones.keys().filter(|apex| !known.contains(&***apex)).min() {
-            return Err(self.file.wrong(format!("the set has no zone {}", Presentation(apex))));
+        if zones.iter().map(Zone::varying).sum::<usize>() < self.sets.len() {
+            let known: HashSet<&[u8]> = zones.iter().map(Zone::apex).collect();
+            let apexes = self.sets.iter().map(|entry| self.file.apex(entry.text)).collect::<Result<Vec<_>, _>>()?;
+            if let Some(apex) = apexes.iter().filter(|apex| !known.contains(&***apex)).min() {
+                return Err(self.file.wrong(format!("the set has no zone {}", Presentation(apex))));
+            }
         }
         let Some(start) = &self.start else { return Ok(None) };
         let time = start.parse::<Timestamp>();
         let time = time.map_err(|error| self.file.wrong(format!("start `{start}`: {error}")))?;
         Ok(i64::try_from(time.as_nanosecond()).ok())
     }
+}
+
+fn hash(apex: &[u8]) -> u64 {
+    FixedState::default().hash_one(apex)
+}
+
+fn versions(entry: &SetEntry<impl AsRef<str>>) -> Result<(Vec<u8>, VersionedSet), String> {
+    let (name, rtype) = (entry.name.as_ref(), entry.rtype.as_ref());
+    let named = |problem| format!("{} {}: {problem}", name.escape_debug(), rtype.escape_debug());
+    entry.read().map_err(named)
 }
 
 /// An error repeats names of keys as they are.

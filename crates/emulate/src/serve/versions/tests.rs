@@ -38,6 +38,14 @@ fn the_versions_of_a_set_come_with_its_zones() {
 }
 
 #[test]
+fn texts_with_escapes_are_read_as_others() {
+    let www = of_www(r#"{"ttl": 1, "records": ["192.0.2.3"]}"#);
+    for name in ["ww\\u0077.example.", "\\\\119ww.example."] {
+        assert_eq!(set(&www.replace("WWW.example.", name)).unwrap().varying(), 1, "{name}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_the_file_is_told_in_a_line() {
     let none = set(r#"{"sets": []}"#).unwrap();
     assert_eq!((none.varying(), none.recorded_ns()), (0, None));
