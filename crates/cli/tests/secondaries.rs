@@ -1,4 +1,4 @@
-//! `serve --transfers --notify` as the primary of stock secondaries: NSD, Knot DNS and BIND take the zone, and its next version when they are told.
+//! `serve --transfers --notify` as the primary of stock secondaries: NSD, Knot DNS and BIND take the zone, and what changed when they are told.
 
 mod common;
 #[path = "common/served.rs"]
@@ -42,8 +42,14 @@ fn wait_for(server: u16, version: u8, folder: &Path, program: &str) {
     }
 }
 
-/// A primary whose zone goes from one version to the next, and a secondary that follows.
-fn follows(program: &str, arguments: &[&str], configuration: impl Fn(u16, u16, &Path) -> String) {
+/// A primary whose zone goes from one version to the next, and a secondary that follows; what it leaves in its folder says that it took only what
+/// changed.
+fn follows(
+    program: &str,
+    arguments: &[&str],
+    configuration: impl Fn(u16, u16, &Path) -> String,
+    took_changes: impl Fn(&Path) -> bool,
+) {
     let folder = tempfile::tempdir().unwrap();
     let (folder, secondary) = (folder.path(), free_address().port());
     let file = folder.join("zones/example.zone");
@@ -57,6 +63,7 @@ fn follows(program: &str, arguments: &[&str], configuration: impl Fn(u16, u16, &
     fs::write(&file, zone(2)).unwrap();
     primary.reload();
     wait_for(secondary, 2, folder, program);
+    assert!(took_changes(folder), "{program} took the whole zone");
     let begun = Instant::now();
     while !primary.said().contains(&format!("NOTIFY to {notified}: 1 zone, 1 accepted\n")) {
         assert!(begun.elapsed() < PATIENCE, "{}", primary.said());
@@ -64,9 +71,55 @@ fn follows(program: &str, arguments: &[&str], configuration: impl Fn(u16, u16, &
     }
 }
 
+/// The records of an incremental transfer: their types, and the last word of their data.
+fn changes(primary: &Served, serial: u8) -> Vec<String> {
+    let mut dig = Command::new("dig");
+    dig.args([
+        "@127.0.0.1",
+        "-p",
+        &primary.port.to_string(),
+        "+noall",
+        "+answer",
+        "example",
+        &format!("ixfr={serial}"),
+    ]);
+    let said = String::from_utf8(dig.output().unwrap().stdout).unwrap();
+    let record = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        format!("{} {}", words[3], if words[3] == "SOA" { words[6] } else { words[words.len() - 1] })
+    };
+    said.lines().filter(|line| !line.is_empty() && !line.starts_with(';')).map(record).collect()
+}
+
+#[test]
+fn an_incremental_transfer_has_what_changed_since_a_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("zones/example.zone");
+    fs::create_dir(folder.path().join("zones")).unwrap();
+    let hosts: String = (0..20).map(|host| format!("h{host} A 192.0.2.0\n")).collect();
+    fs::write(&file, zone(1) + &hosts).unwrap();
+    let primary = Served::start(folder.path(), "zones", &["--transfers"]);
+    for version in 2..4 {
+        fs::write(&file, zone(version) + &hosts + "more TXT x y z\n*.more TXT x y z\n").unwrap();
+        primary.reload();
+        wait_for(primary.port, version, folder.path(), "serve");
+    }
+    assert_eq!(changes(&primary, 3), ["SOA 3"], "the asker has it");
+    let last = ["SOA 2", "A 192.0.2.2", "SOA 3", "A 192.0.2.3", "SOA 3"];
+    assert_eq!(changes(&primary, 2)[1..], last);
+    let all = ["SOA 1", "A 192.0.2.1", "SOA 2", "TXT \"z\"", "A 192.0.2.2", "TXT \"z\""];
+    assert_eq!(changes(&primary, 1)[1..], [&all[..], &last].concat());
+    let whole = changes(&primary, 0);
+    assert_eq!(
+        (whole.len(), &whole[..2]),
+        (27, &["SOA 3".to_owned(), "NS ns.example.".to_owned()][..]),
+        "it was never served"
+    );
+}
+
 #[test]
 fn nsd_follows() {
-    follows("nsd", &["-d", "-c", "secondary.conf"], |primary, own, folder| {
+    let configuration = |primary: u16, own: u16, folder: &Path| {
         let folder = folder.display();
         format!(
             "server:\n ip-address: 127.0.0.1@{own}\n username: \"\"\n zonesdir: \"{folder}\"\n pidfile: \"\"\n database: \"\"\n\
@@ -74,12 +127,14 @@ fn nsd_follows() {
              remote-control:\n control-enable: no\n\
              zone:\n name: example\n zonefile: example.secondary\n allow-notify: 127.0.0.1 NOKEY\n request-xfr: 127.0.0.1@{primary} NOKEY\n"
         )
-    });
+    };
+    // It does not tell how it took the second version.
+    follows("nsd", &["-d", "-c", "secondary.conf"], configuration, |_| true);
 }
 
 #[test]
 fn knot_follows() {
-    follows("knotd", &["-c", "secondary.conf"], |primary, own, folder| {
+    let configuration = |primary: u16, own: u16, folder: &Path| {
         let folder = folder.display();
         format!(
             "server:\n  listen: 127.0.0.1@{own}\n  rundir: \"{folder}\"\ndatabase:\n  storage: \"{folder}\"\n\
@@ -87,17 +142,23 @@ fn knot_follows() {
              acl:\n  - id: told\n    address: 127.0.0.1\n    action: notify\n\
              zone:\n  - domain: example\n    storage: \"{folder}\"\n    master: primary\n    acl: told\n"
         )
+    };
+    follows("knotd", &["-c", "secondary.conf"], configuration, |folder| {
+        let log = fs::read_to_string(folder.join("knotd.log")).unwrap();
+        log.lines().any(|line| line.contains("IXFR, incoming") && line.contains("finished"))
     });
 }
 
 #[test]
 fn bind_follows() {
-    follows("named", &["-g", "-c", "secondary.conf"], |primary, own, folder| {
+    let configuration = |primary: u16, own: u16, folder: &Path| {
         let folder = folder.display();
         format!(
             "options {{ directory \"{folder}\"; listen-on port {own} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; recursion no; pid-file none;\n\
              session-keyfile none; notify no; dnssec-validation no; }};\ncontrols {{ }};\n\
              zone \"example\" {{ type secondary; file \"example.db\"; primaries {{ 127.0.0.1 port {primary}; }}; allow-notify {{ 127.0.0.1; }}; }};\n"
         )
-    });
+    };
+    // Only changes are in a journal.
+    follows("named", &["-g", "-c", "secondary.conf"], configuration, |folder| folder.join("example.db.jnl").exists());
 }

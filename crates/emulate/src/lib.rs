@@ -56,7 +56,7 @@
 //! reload loses nothing; `coverage.rs` makes the report of it. `faults/`: what it answers wrongly, late or not at all on purpose (`file.rs`: how rules are written;
 //! `change.rs`: what they make of an answer). `answers.rs` says which versions of record sets answers have, and what the recording is at that
 //! they are from; `versions.rs` reads and signs them. TLS is in `stream.rs`, below the connections, with a certificate of `identity.rs` and the
-//! options of `options.rs`; `transfer.rs` gives zones to secondaries, and `notify.rs` tells these. `views.rs`: the same hierarchy as a BIND configuration. `check/`:
+//! options of `options.rs`; `transfer.rs` gives zones to secondaries, `history.rs` says what changed in them, and `notify.rs` tells the secondaries. `views.rs`: the same hierarchy as a BIND configuration. `check/`:
 //! what is wrong with a set. `harvest.rs`: asks a resolver for what zones are made of. `stock/`: stock servers, each described
 //! once in a file of its name: its program, what it can be told, the template of its configuration, its complaints (`kind.rs` is
 //! the list, `server.rs` renders and starts); one piece of code starts them in a scratch directory, waits for answers and ends

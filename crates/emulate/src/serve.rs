@@ -11,6 +11,7 @@ pub mod coverage;
 mod encrypted;
 pub mod faults;
 pub mod forecast;
+pub mod history;
 pub mod identity;
 pub mod index;
 pub mod lame;
@@ -282,8 +283,12 @@ impl Server {
 
     /// Replaces the zones, and the faults if others are given; a server that began without any makes none. Waiting queries are answered by the old
     /// or the new set. Returns when all workers have the new one.
-    pub fn replace(&self, set: ZoneSet, faults: Option<Arc<Faults>>) {
-        let (set, current) = (Arc::new(set), self.shared.current());
+    pub fn replace(&self, mut set: ZoneSet, faults: Option<Arc<Faults>>) {
+        let current = self.shared.current();
+        if self.transfers {
+            set.remember(&current.set);
+        }
+        let set = Arc::new(set);
         let marks = current.marks.map(|_| Arc::new(Marks::new(&set)));
         let faults = faults.or(current.faults);
         let old = self.shared.replace(Current { set: Arc::clone(&set), marks: marks.clone(), faults });

@@ -45,7 +45,7 @@
 //!
 //! From zone files to answers. `load.rs` reads records (`load/` has what `$INCLUDE` and `$GENERATE` may do, `rdata/` the fields
 //! of each type), `store/` makes a compact read-only zone of them (names in canonical order, a hash table, the chain of NSEC or
-//! NSEC3 records, other versions of sets), `answer/` turns a query into a whole reply: `query.rs` reads it, `resolve.rs`
+//! NSEC3 records, other versions of sets; `changes.rs`: what one version of a zone has and the next has not), `answer/` turns a query into a whole reply: `query.rs` reads it, `resolve.rs`
 //! walks from name to answer, `proofs.rs` and `additional.rs` add the other sections, `writer.rs` and `names.rs` keep to the
 //! limit and compress; `referrals.rs` writes those of all cuts beforehand, when `ready.rs` makes a zone. `write.rs` makes zone files of records. `construct/` goes the other way, from responses to zones:
 //! `classify.rs` (what a response says), `seen.rs` (each record set once), `history.rs` (when, and to whom), `servers.rs` (who is responsible for what),
@@ -78,4 +78,6 @@ pub use error::LoadError;
 pub use finding::{Finding, Oddity};
 pub use records::Records;
 pub use signature_times::signatures;
-pub use store::{BuildError, Pick, RrSet, Version, VersionedSet, VersionsError, Walk, Zone, can_vary};
+pub use store::{
+    BuildError, Changes, Pick, Progress, RrSet, Version, VersionedSet, VersionsError, Walk, Zone, can_vary, is_newer,
+};

@@ -1,6 +1,7 @@
 //! A zone ready to be served: read-only, compact, with everything precomputed that answers need.
 
 pub(crate) mod build;
+mod changes;
 mod denial;
 mod layout;
 mod order;
@@ -11,6 +12,7 @@ mod walk;
 
 use std::path::PathBuf;
 
+pub use changes::{Changes, Progress, is_newer};
 pub(crate) use denial::{Denial, HASH, Parameters};
 pub(crate) use layout::{Layout, target_offset};
 pub(crate) use order::{Labels, compare, is_within, push_key};

@@ -15,6 +15,7 @@ use ldplayer_zone::finding::Finding;
 use ldplayer_zone::load::{self, Reading};
 use ldplayer_zone::{Records, Zone};
 
+use super::history::History;
 use super::index::{Index, Unreachable};
 use super::lame::Lame;
 use super::versions;
@@ -86,6 +87,7 @@ pub struct ZoneSet {
     unreachable: Unreachable,
     findings: Vec<Finding>,
     recorded_ns: Option<i64>,
+    history: History,
 }
 
 impl ZoneSet {
@@ -148,7 +150,7 @@ impl ZoneSet {
         zones.sort_by_key(|zone| canonical(zone.apex()));
         zones.iter_mut().zip(0..).for_each(|(zone, number)| zone.set_number(number));
         let (index, unreachable) = Index::new(&zones, lame);
-        Ok(Self { zones, index, unreachable, findings, recorded_ns: None })
+        Ok(Self { zones, index, unreachable, findings, recorded_ns: None, history: History::default() })
     }
 
     /// The zones, parents before children.
@@ -169,6 +171,16 @@ impl ZoneSet {
     /// When the recording of the versions began, in nanoseconds since 1970, if they say so.
     pub const fn recorded_ns(&self) -> Option<i64> {
         self.recorded_ns
+    }
+
+    /// Keeps what changed since the set before, for incremental transfers.
+    pub fn remember(&mut self, before: &Self) {
+        self.history = History::new(before, &self.zones);
+    }
+
+    /// What changed since the sets before, as far as it was kept.
+    pub const fn history(&self) -> &History {
+        &self.history
     }
 
     /// The index of zones by address.

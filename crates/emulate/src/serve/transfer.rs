@@ -1,10 +1,9 @@
 //! Zone transfers over a connection (RFC 5936, RFC 9103), message by message as the client reads.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use ldplayer_core::Message;
-use ldplayer_zone::{Walk, rtype, serial_of};
+use ldplayer_zone::{Progress, Walk, is_newer, rtype, serial_of};
 
 use super::index::Group;
 use super::set::ZoneSet;
@@ -15,9 +14,18 @@ pub struct Transfer {
     set: Arc<ZoneSet>,
     zone: u32,
     query: Box<[u8]>,
-    walk: Walk,
-    /// The asker has this version.
-    is_current: bool,
+    rest: Rest,
+}
+
+/// What the asker still has to get.
+#[derive(Debug)]
+enum Rest {
+    Nothing,
+    /// The SOA record: it has this version.
+    Soa,
+    Whole(Walk),
+    /// What changed since a serial number.
+    Changes(u32, Progress),
 }
 
 impl Transfer {
@@ -28,10 +36,9 @@ impl Transfer {
             return None;
         }
         let zone = group.zone(set.zones(), &question.name.to_ascii_lowercase())?;
-        let own = set.zones()[zone as usize].serial();
         let known = serial_of(query).filter(|_| question.qtype == rtype::IXFR);
-        let is_current = known.zip(own).is_some_and(|(known, own)| compare(known, own).is_some_and(Ordering::is_ge));
-        Some(Self { set: Arc::clone(set), zone, query: query.into(), walk: Walk::default(), is_current })
+        let rest = known.map_or(Rest::Whole(Walk::default()), |known| Rest::since(known, set, zone));
+        Some(Self { set: Arc::clone(set), zone, query: query.into(), rest })
     }
 
     /// The number of the zone.
@@ -42,39 +49,35 @@ impl Transfer {
     /// Takes the next message into `message`. False when there is none.
     pub fn next(&mut self, message: &mut Vec<u8>) -> bool {
         message.clear();
-        if self.walk.is_done() {
-            return false;
-        }
         let zone = &self.set.zones()[self.zone as usize];
-        if self.is_current {
-            zone.transfer_soa(&self.query, message);
-            self.walk = Walk::DONE;
-        } else {
-            zone.transfer(&self.query, &mut self.walk, message);
+        match &mut self.rest {
+            Rest::Soa => {
+                zone.transfer_soa(&self.query, message);
+                self.rest = Rest::Nothing;
+            }
+            Rest::Whole(walk) if !walk.is_done() => zone.transfer(&self.query, walk, message),
+            Rest::Changes(since, progress) => {
+                let changes = self.set.history().since(zone, *since);
+                if !progress.is_done(changes.len()) {
+                    zone.transfer_changes(&self.query, changes, progress, message);
+                }
+            }
+            Rest::Nothing | Rest::Whole(_) => {}
         }
-        true
+        !message.is_empty()
     }
 }
 
-/// How serial numbers follow each other (RFC 1982 §3.2).
-fn compare(a: u32, b: u32) -> Option<Ordering> {
-    match a.wrapping_sub(b) {
-        0 => Some(Ordering::Equal),
-        0x8000_0000 => None,
-        ahead if ahead < 0x8000_0000 => Some(Ordering::Greater),
-        _ => Some(Ordering::Less),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn serial_numbers_go_around() {
-        assert_eq!(compare(5, 5), Some(Ordering::Equal));
-        assert_eq!(compare(0, u32::MAX), Some(Ordering::Greater));
-        assert_eq!(compare(u32::MAX, 0), Some(Ordering::Less));
-        assert_eq!(compare(0, 1 << 31), None);
+impl Rest {
+    /// For an asker that has the version of this serial number.
+    fn since(known: u32, set: &ZoneSet, zone: u32) -> Self {
+        let zone = &set.zones()[zone as usize];
+        if zone.serial().is_some_and(|own| known == own || is_newer(known, own)) {
+            return Self::Soa;
+        }
+        match set.history().since(zone, known) {
+            [] => Self::Whole(Walk::default()),
+            _ => Self::Changes(known, Progress::default()),
+        }
     }
 }

@@ -11,6 +11,7 @@ use ldplayer_core::message::QueryParts;
 
 use super::*;
 use crate::load;
+use crate::store::Walk;
 
 fn zone(origin: &str, text: &str) -> Zone {
     let mut wire = Vec::new();
@@ -415,4 +416,21 @@ mod properties {
             }
         }
     }
+}
+
+/// It was offered again and again, in messages without an answer.
+#[test]
+fn a_transfer_leaves_out_a_record_that_no_message_can_hold() {
+    let large = format!("large TYPE65280 \\# 65500 {}\n", "00".repeat(65_500));
+    let zone = zone("example.", &format!("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n{large}www A 192.0.2.1\n"));
+    let (mut query, mut walk, mut all) = (Vec::new(), Walk::default(), Vec::new());
+    let name = b"\x07example\0";
+    QueryParts { id: 7, flags: 0, name, qtype: crate::rtype::AXFR, qclass: 1, edns: None }.compose(&mut query);
+    for _ in 0..4 {
+        let mut message = Vec::new();
+        zone.transfer(&query, &mut walk, &mut message);
+        all.push(Message::from_octets(message).unwrap().header_counts().ancount());
+    }
+    assert!(walk.is_done(), "{all:?}");
+    assert_eq!(all.iter().sum::<u16>(), 4, "SOA, NS, A, SOA: {all:?}");
 }

@@ -98,7 +98,7 @@ impl Zone {
         Some((self.denial_owner(entry), self.set(entry.set)))
     }
 
-    fn soa_record(&self) -> Option<(&[u8], &[u8])> {
+    pub(super) fn soa_record(&self) -> Option<(&[u8], &[u8])> {
         let soa = self.set_of(&self.nodes[0], rtype::SOA)?;
         entries(self.wire(soa)).next().map(|record| (self.apex(), record))
     }
