@@ -1,15 +1,19 @@
 //! `zones sign` as a user runs it, and what stock validators say of the result.
 
+mod common;
+#[path = "common/served.rs"]
+mod served;
+
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use ldplayer_emulate::stock::{Kind, StockSettings};
 use serde_json::Value;
+use served::Served;
 
 /// A hierarchy whose root has DS records of nobody knows which keys.
 const ROOT: &str = ". 60 SOA a. b. 1 2 3 4 60\n. 60 NS a.root-servers.net.\nexample. 60 NS ns.example.\n\
@@ -87,27 +91,6 @@ fn verify(file: PathBuf, origin: &str) {
 /// All but `plain.`.
 const SIGNED: [&str; 8] = ["--zone", ".", "--zone", "Example.", "--zone", "other", "--zone", "sub.example"];
 
-struct Serving(Child, SocketAddr);
-
-impl Serving {
-    fn start(directory: &Path) -> Self {
-        let mut command = ldplayer();
-        command.arg("serve").arg(directory).args(["--all-zones-everywhere", "--listen", "127.0.0.1:0"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit_once(' ').unwrap().1.parse().unwrap();
-        Self(child, address)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
 /// RCODE and AD of the answer.
 fn ask(server: SocketAddr, name: &str, qtype: u16) -> (u8, bool) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -126,8 +109,9 @@ fn ask(server: SocketAddr, name: &str, qtype: u16) -> (u8, bool) {
 /// Asks a stock unbound that has nothing but the trust anchor and `serve`. What an opt-out span proves is not authentic (RFC 5155
 /// §9.2).
 fn ensure_validated(directory: &Path, opt_out: bool) {
-    let serving = Serving::start(directory);
-    let forward = format!("forward-zone:\n  name: \".\"\n  forward-addr: 127.0.0.1@{}\n", serving.1.port());
+    let scratch = tempfile::tempdir().unwrap();
+    let serving = Served::start(scratch.path(), directory.to_str().unwrap(), &[]);
+    let forward = format!("forward-zone:\n  name: \".\"\n  forward-addr: 127.0.0.1@{}\n", serving.port);
     let unbound = Kind::UNBOUND.with(StockSettings {
         trust_anchor: Some(directory.join("trust-anchors.ds")),
         extra: forward,
@@ -308,9 +292,10 @@ fn keys_collide_and_signatures_are_wrong_where_that_is_asked_for() {
     assert_eq!(lines(file.clone(), " DNSKEY 25").len(), 7);
     let signatures = lines(file, "www.other. 60 RRSIG A ").len();
     assert_eq!(signatures, 6, "five wrong ones and the right one");
-    let serving = Serving::start(&trap);
+    let folder = tempfile::tempdir().unwrap();
+    let serving = Served::start(folder.path(), trap.to_str().unwrap(), &[]);
     let mut delv = Command::new("delv");
-    delv.args(["@127.0.0.1", "-p", &serving.1.port().to_string(), "+root=other", "-a"])
+    delv.args(["@127.0.0.1", "-p", &serving.port.to_string(), "+root=other", "-a"])
         .arg(trap.join("trust-anchors.conf"));
     let output = delv.args(["www.other", "A"]).output().unwrap();
     let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
