@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::Write as _;
 
+use crate::printable::Printable;
+
 /// Longest name in wire format, in octets, the root label included (RFC 1035 §3.1).
 pub const MAX_NAME: usize = 255;
 /// Longest label in octets.
@@ -12,16 +14,16 @@ pub const MAX_LABEL: usize = 63;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     /// A label longer than 63 octets.
-    #[error("name `{0}` has a label longer than 63 bytes")]
+    #[error("name `{}` has a label longer than 63 bytes", Printable(.0))]
     LongLabel(String),
     /// A name longer than 255 octets.
-    #[error("name `{0}` is longer than 255 bytes")]
+    #[error("name `{}` is longer than 255 bytes", Printable(.0))]
     LongName(String),
     /// Two dots in a row, or a leading dot.
-    #[error("name `{0}` has an empty label")]
+    #[error("name `{}` has an empty label", Printable(.0))]
     EmptyLabel(String),
     /// A backslash without a character or three digits up to 255 behind it.
-    #[error("name `{0}` has an invalid escape: use \\. or \\046")]
+    #[error("name `{}` has an invalid escape: use \\. or \\046", Printable(.0))]
     Escape(String),
 }
 
@@ -194,6 +196,13 @@ mod tests {
         assert_eq!(wire("www.example").unwrap(), b"\x03www\x07example\0");
         assert_eq!(wire("www.example.").unwrap(), b"\x03www\x07example\0");
         assert_eq!(wire(".").unwrap(), b"\0");
+    }
+
+    /// Found by fuzzing the versions of record sets: the message had two lines.
+    #[test]
+    fn a_bad_name_is_told_on_one_line() {
+        let said = wire("a\n\\07\u{1b}b").unwrap_err().to_string();
+        assert_eq!(said, r"name `a\n\07\u{1b}b` has an invalid escape: use \. or \046");
     }
 
     #[test]
