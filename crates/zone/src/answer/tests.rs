@@ -1,7 +1,7 @@
 //! Tests of replies: each loads a zone from text, sends a query, and reads the reply with `domain`.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use domain::base::iana::Rtype;
 use domain::base::message::Message;
@@ -11,7 +11,7 @@ use ldplayer_core::message::QueryParts;
 
 use super::*;
 use crate::load;
-use crate::store::Walk;
+use crate::store::{Changes, Progress, Walk};
 
 fn zone(origin: &str, text: &str) -> Zone {
     let mut wire = Vec::new();
@@ -433,4 +433,28 @@ fn a_transfer_leaves_out_a_record_that_no_message_can_hold() {
     }
     assert!(walk.is_done(), "{all:?}");
     assert_eq!(all.iter().sum::<u16>(), 4, "SOA, NS, A, SOA: {all:?}");
+}
+
+#[test]
+fn changes_take_as_many_messages_as_they_need() {
+    let zone = |serial: u32, hosts: u32| {
+        let hosts: String = (0..hosts).map(|host| format!("h{host} A 192.0.2.1\n")).collect();
+        zone("example.", &format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\n{hosts}"))
+    };
+    let (before, after) = (zone(1, 0), zone(2, 5_000));
+    let changes = [Arc::new(Changes::between(&before, &after).unwrap())];
+    let (mut query, mut progress, mut all) = (Vec::new(), Progress::default(), Vec::new());
+    let name = b"\x07example\0";
+    QueryParts { id: 7, flags: 0, name, qtype: crate::rtype::IXFR, qclass: 1, edns: Some((1232, false)) }
+        .compose(&mut query);
+    while !progress.is_done(changes.len()) {
+        let mut message = Vec::new();
+        after.transfer_changes(&query, &changes, &mut progress, &mut message);
+        assert!(message.len() < 17_000);
+        let counts = Message::from_octets(message).unwrap().header_counts();
+        all.push([counts.qdcount(), counts.ancount(), counts.arcount()]);
+    }
+    assert!(all.len() > 8 && all[0][0] == 1 && all[0][2] == 1, "{all:?}");
+    assert!(all[1..].iter().all(|counts| counts[0] == 0 && counts[2] == 0), "{all:?}");
+    assert_eq!(all.iter().map(|counts| counts[1]).sum::<u16>(), 5_004, "four SOA records");
 }
