@@ -1,6 +1,6 @@
 //! What changed in zones from one set to the next, for incremental transfers (RFC 1995).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ldplayer_zone::{Changes, Zone};
@@ -12,13 +12,32 @@ use super::set::ZoneSet;
 pub struct History {
     /// The oldest first; the last ones lead to the version of the set.
     zones: HashMap<u32, Vec<Arc<Changes>>>,
+    /// Zones whose serial number stood for other records before: an asker that has it may have either.
+    ambiguous: HashSet<u32>,
 }
 
 impl History {
     /// What changed until these zones, after those that were served before.
     pub fn new(before: &ZoneSet, zones: &[Zone]) -> Self {
-        let changes = |zone: &Zone| Some((zone.number(), changes(before, zone)?));
-        Self { zones: zones.iter().filter_map(changes).collect() }
+        let mut history = Self::default();
+        for zone in zones {
+            let Some(old) = before.zone(zone.apex()).map(|number| &before.zones()[number as usize]) else { continue };
+            history.follow(before.history(), old, zone);
+        }
+        history
+    }
+
+    /// Goes on from one version of a zone to the next.
+    fn follow(&mut self, before: &Self, old: &Zone, zone: &Zone) {
+        let is_ambiguous = before.ambiguous.contains(&old.number());
+        if old.serial() != zone.serial() {
+            let latest = if is_ambiguous { None } else { Changes::between(old, zone) };
+            self.zones.extend(latest.map(|latest| (zone.number(), kept(latest, before.of(old), zone.octets()))));
+        } else if is_ambiguous || !old.is_same(zone) {
+            self.ambiguous.insert(zone.number());
+        } else if let known @ [_, ..] = before.of(old) {
+            self.zones.insert(zone.number(), known.to_vec());
+        }
     }
 
     /// What changed since the version of a zone with this serial number; nothing if that is not known.
@@ -32,15 +51,9 @@ impl History {
     }
 }
 
-/// The latest changes of a zone, as long as they are shorter than the zone.
-fn changes(before: &ZoneSet, zone: &Zone) -> Option<Vec<Arc<Changes>>> {
-    let old = &before.zones()[before.zone(zone.apex())? as usize];
-    let earlier = before.history().of(old);
-    if old.serial() == zone.serial() {
-        return (!earlier.is_empty() && old.is_same(zone)).then(|| earlier.to_vec());
-    }
-    let latest = Arc::new(Changes::between(old, zone)?);
-    let mut room = zone.octets();
+/// The latest changes and those before them, as far as all together have no more than so many octets.
+fn kept(latest: Changes, earlier: &[Arc<Changes>], mut room: usize) -> Vec<Arc<Changes>> {
+    let latest = Arc::new(latest);
     let all = std::iter::once(&latest).chain(earlier.iter().rev());
     let kept = all.take_while(|changes| {
         let rest = room.checked_sub(changes.octets());
@@ -49,7 +62,7 @@ fn changes(before: &ZoneSet, zone: &Zone) -> Option<Vec<Arc<Changes>>> {
     });
     let mut kept: Vec<_> = kept.cloned().collect();
     kept.reverse();
-    Some(kept)
+    kept
 }
 
 #[cfg(test)]
@@ -84,6 +97,13 @@ mod tests {
     fn changes_are_kept_from_reload_to_reload() {
         let sets = [(1, ""), (2, "x A 192.0.2.1\n"), (2, "x A 192.0.2.1\n"), (4, "y A 192.0.2.1\n")];
         assert_eq!(known(&sets), [vec![1], vec![1], vec![1, 2]]);
+    }
+
+    /// The changes led from the second set to the third, and an asker might have had the first.
+    #[test]
+    fn a_number_of_two_versions_is_none_that_changes_begin_with() {
+        let sets = [(1, ""), (1, "x A 192.0.2.1\n"), (1, "x A 192.0.2.1\n"), (2, ""), (3, "")];
+        assert_eq!(known(&sets), [vec![], vec![], vec![], vec![2]]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Zone {
         message(query, walk, is_first, |walk| self.next_record(walk), out);
     }
 
-    /// Appends the next response of a transfer of these changes, the last of which leads to this version.
+    /// Appends the next response of an incremental transfer. The changes end at this version of the zone.
     pub fn transfer_changes(&self, query: &[u8], changes: &[Arc<Changes>], progress: &mut Progress, out: &mut Vec<u8>) {
         let is_first = *progress == Progress::default();
         message(query, progress, is_first, |progress| self.next_change(changes, progress), out);

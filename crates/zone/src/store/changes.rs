@@ -78,7 +78,7 @@ impl Progress {
 }
 
 impl Zone {
-    /// The next record of an incremental transfer by these changes, the last of which leads to this version.
+    /// The next record of an incremental transfer. The changes end at this version of the zone.
     pub(crate) fn next_change<'z>(
         &'z self,
         changes: &'z [Arc<Changes>],

@@ -106,7 +106,7 @@ struct Choice {
     seen: u64,
 }
 
-/// A version began to hold. Large sets of zones have millions: ten octets instead of sixteen.
+/// A version began to hold. It is packed into ten octets instead of sixteen: a zone set may have millions.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(2))]
 struct Change {

@@ -65,7 +65,7 @@ fn only_what_changed_is_told() {
     assert!(!old.is_same(&new) && old.is_same(&zone(1, "b A 192.0.2.2\na A 192.0.2.1\n")));
 }
 
-/// Records of a zone, many of which another one has as well.
+/// Records of a zone. Two zones often share some.
 fn records() -> impl Strategy<Value = String> {
     let record = (0..6, prop_oneof![Just("A 192.0.2.1"), Just("A 192.0.2.2"), Just("TXT x"), Just("61 MX 1 a")]);
     let lines = prop::collection::btree_set(record.prop_map(|(name, data)| format!("n{name} {data}\n")), 0..12);
