@@ -97,7 +97,7 @@ pub struct Args {
     answering: Answering,
     #[command(flatten)]
     encrypting: Encrypting,
-    /// Let zones be transferred over TCP and TLS to whoever asks (AXFR; IXFR gets what changed)
+    /// Let whoever asks over TCP, TLS or QUIC have zones (AXFR, or IXFR: what changed)
     #[arg(long, hide_short_help = true)]
     transfers: bool,
     #[command(flatten)]
