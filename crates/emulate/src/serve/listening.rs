@@ -1,7 +1,7 @@
 //! Opens the sockets of a server.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -16,9 +16,6 @@ use crate::stock::probe;
 const BUFFER: usize = 4 << 20;
 /// Listen backlog of each TCP socket.
 const BACKLOG: i32 = 1_024;
-
-/// How often a port is sought that is free for TCP and for UDP.
-const TRIES: usize = 20;
 
 /// The sockets of a server.
 pub struct Sockets {
@@ -53,7 +50,8 @@ pub fn open(options: &Options, workers: usize) -> Result<(Sockets, Listening), S
     listening.dot = open_tls(&wanted.dot, &wanted.config, &mut all)?;
     let mut own = encrypted::Sockets::default();
     for &address in &wanted.doh {
-        let (http2, http3) = open_both(address).map_err(|source| ServeError::Listen { address, source })?;
+        let both = probe::open_free(|| open_both(&mut { address }));
+        let (http3, http2) = both.map_err(|source| ServeError::Listen { address, source })?;
         listening.doh.push(http3.local());
         own.http2.push(http2);
         own.http3.push(OwnedFd::from(http3).into());
@@ -78,16 +76,22 @@ fn open_plain(options: &Options, all: &mut [worker::Sockets]) -> Result<Vec<Sock
     listen.iter().try_for_each(|&address| probe::ensure_free(address)).map_err(ServeError::Taken)?;
     for &address in listen {
         let mut bind = address;
-        for sockets in &mut *all {
-            let failed = |source| ServeError::Listen { address, source };
-            let udp = probe::open_free(|| UdpSocket::serve(bind, BUFFER)).map_err(failed)?;
-            if options.udp_size > UDP_SIZE {
-                udp.allow_fragments().map_err(failed)?;
-            }
-            // With port 0, the kernel chooses one for the first socket, and the others use the same.
-            bind = udp.local();
-            sockets.tcp.push(probe::open_free(|| tcp::listen(bind, BACKLOG)).map_err(failed)?);
+        // Another port each time where it is 0: the one that the kernel chose for UDP may be in use for TCP.
+        let opened = probe::open_free(|| {
+            bind = address;
+            let both = all.iter().map(|_| {
+                let (socket, listener) = open_both(&mut bind)?;
+                if options.udp_size > UDP_SIZE {
+                    socket.allow_fragments()?;
+                }
+                Ok((socket, listener))
+            });
+            both.collect::<io::Result<Vec<_>>>()
+        });
+        let opened = opened.map_err(|source| ServeError::Listen { address, source })?;
+        for (sockets, (udp, tcp)) in all.iter_mut().zip(opened) {
             sockets.udp.push(udp);
+            sockets.tcp.push(tcp);
         }
         listening.push(bind);
     }
@@ -115,13 +119,32 @@ fn open_tls(
     Ok(listening)
 }
 
-/// Opens a listener and a socket of UDP with the same port, which the kernel chooses where it is 0.
-fn open_both(address: SocketAddr) -> io::Result<(std::net::TcpListener, UdpSocket)> {
-    let both = || {
-        let listener = tcp::listen(address, BACKLOG)?;
-        let socket = UdpSocket::serve(listener.local_addr()?, BUFFER)?;
-        Ok((listener, socket))
-    };
-    let tries = if address.port() == 0 { TRIES } else { 1 };
-    (1..tries).find_map(|_| both().ok()).map_or_else(|| probe::open_free(both), Ok)
+/// Opens sockets of UDP and TCP on an address. Port 0 becomes the one that the kernel chooses.
+fn open_both(address: &mut SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
+    let socket = UdpSocket::serve(*address, BUFFER)?;
+    *address = socket.local();
+    Ok((socket, tcp::listen(*address, BACKLOG)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server with port 0 did not start, when the port that UDP got was in use for TCP.
+    #[test]
+    fn another_port_is_taken_where_one_is_free_for_udp_alone() {
+        let _ = ldplayer_net::limits::raise_nofile();
+        // An address of this test alone. Every other port that the kernel may choose is in use, as far as there are descriptors.
+        let address = std::net::Ipv4Addr::new(127, 77, 0, 1);
+        let ports = (32_768..61_000_u16).step_by(2).take(8_000);
+        let taken: Vec<TcpListener> = ports.map_while(|port| TcpListener::bind((address, port)).ok()).collect();
+        let listen = vec![SocketAddr::from((address, 0))];
+        let options = Options { listen, ..Options::default() };
+        for _ in 0..20 {
+            let (sockets, listening) = open(&options, 2).unwrap();
+            assert!(sockets.workers.iter().all(|own| own.udp.len() == 1 && own.tcp.len() == 1));
+            assert_eq!(sockets.workers[1].tcp[0].local_addr().unwrap(), listening.plain[0]);
+        }
+        assert!(!taken.is_empty());
+    }
 }
