@@ -92,6 +92,8 @@ async fn answer(
             if let Some(mut sending) = sending.ok().filter(|_| !octets.is_empty()) {
                 let _ = sending.send_data(octets, true);
             }
+            // A refused request may still be on its way. Dropping its body would reset the stream, and the response would be lost.
+            while body.part().await.is_some() {}
         }
         Said::Nothing => respond.send_reset(Reason::CANCEL),
         Said::Reset => state.end(End::Failed),
